@@ -7,6 +7,7 @@ import (
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -28,7 +29,7 @@ func Beside(n *neighbor.Neighbor, c *Client) error {
 	settled := on.settled()
 	*n = neighbor.Neighbor{
 		Base: on.base(), Host: on.config.Hostname, Tracking: !on.config.DisableTracking, NoHistory: on.config.History == HistoryOff, Step: on.bridges.Load().Step,
-		Features: settled.Set, Time: settled.Clock, Producer: &on.Client, Enqueue: on.set,
+		Features: settled.Set, Events: settled.Seat, Time: settled.Clock, Producer: &on.Client, Enqueue: on.set,
 		MultiQueue: on.config.multiQueueFailures, Do: on.Do, Works: on.config.queues.Works, Signature: c.registry.signature,
 		Ready: func(ctx context.Context, queue string) error {
 			if !queues.IsOwn(queue) {
@@ -45,18 +46,24 @@ func (c *client) base() part.Base {
 	return part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer, Clock: clock.System}
 }
 
-// settled are the features that end jobs which no worker of this process has, and their clock.
+// settled are the features that end jobs which no worker of this process has, their clock, and the seat of what says so to listeners.
 type settled struct {
 	*outcome.Set
 	*fleet.Clock
+	*events.Seat
 }
 
 func (c *client) newSettled(r *registry, added []func(outcome.Deps) outcome.Feature) settled {
-	now := fleet.NewClock(clock.System)
+	now, features := fleet.NewClock(clock.System), slices.Concat(added, r.features(r.limits))
+	var seat *events.Seat
+	if c.config.Control != ControlOff {
+		seat = new(events.Seat)
+		features = append(features, seat.Feature)
+	}
 	return settled{outcome.New(outcome.Deps{
 		Base: c.base(), Time: now, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: c.config.MaxPayload, MultiQueueFailures: c.config.multiQueueFailures},
-	}, r, slices.Concat(added, r.features(r.limits))...), now}
+	}, r, features...), now, seat}
 }
 
 // signature returns what the function of a class takes, and whether there is a handler.

@@ -3,17 +3,16 @@ package goworker
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/roster"
+	"github.com/goworker/goworker/internal/watch"
 )
 
-// This file is how many jobs run at the same time, changed while the daemon works.
+// This file is how many jobs run at the same time, and which queues are worked, changed while the daemon works.
 
 // Resized is what became of a change of the concurrency.
 type Resized struct {
@@ -28,6 +27,19 @@ type Resized struct {
 	Busy []BusyWorker `json:"busy,omitempty"`
 }
 
+// Relisted is what became of a change of the queues. The lists are in the grammar of WorkerSettings.QueuesString.
+type Relisted struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+
+	// Settings is the list of the settings, with which the next run begins.
+	Settings string `json:"settings"`
+
+	// Busy are the jobs that run on workers whose ids name the list before. They go on, and these ids are
+	// unregistered when they have ended.
+	Busy []BusyWorker `json:"busy,omitempty"`
+}
+
 // BusyWorker is a worker of this process and the job that it runs.
 type BusyWorker struct {
 	Worker string    `json:"worker"` // its id for other Resque tools
@@ -35,54 +47,68 @@ type BusyWorker struct {
 	Since  time.Time `json:"since"`
 }
 
-// maxConcurrency is how many workers a process may have: other processes must be able to unregister them all.
-const maxConcurrency = 1 << 12
+func busyWorkers(jobs []*outcome.Job) (busy []BusyWorker) {
+	for _, j := range jobs {
+		busy = append(busy, BusyWorker{Worker: j.Worker, Queue: j.Queue, Since: j.StartedAt})
+	}
+	return busy
+}
+
+func resized(c roster.Change[int], err error) (Resized, error) {
+	return Resized{From: c.From, To: c.To, Settings: c.Settings, Busy: busyWorkers(c.Busy)}, prefix.Of(err)
+}
 
 // errNotRunning is returned by what changes a run while there is none.
 var errNotRunning = errors.New("the daemon does not run: call Run or Work first, or change the settings")
 
-// errShared is returned where the workers are those of several daemons.
-var errShared = errors.New("this daemon shares its workers with the other shards, whose number does not change while they run; set WorkerSettings.Concurrency")
-
-// resize changes the number of workers of a run.
-func resize(ctx context.Context, lease *fleet.Lease, n int) (Resized, error) {
-	r := Resized{From: lease.Wanted().Workers, To: n}
-	if err := lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
-		return r, prefix.Errorf("changing the concurrency to %d: %w", n, err)
-	}
-	for _, j := range lease.Status.Beyond(n) {
-		r.Busy = append(r.Busy, BusyWorker{Worker: j.Worker, Queue: j.Queue, Since: j.StartedAt})
-	}
-	return r, nil
+// crew is where the jobs of a run are: the poller and its workers. It implements fleet.Slots.
+type crew struct {
+	*poller
+	*workers
+	freed func()
+	order *watch.Order
 }
 
-// concurrencyVerb changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say
-// needs the level full.
-func concurrencyVerb(lease *fleet.Lease, settings int, shared bool) control.Verb {
-	return control.Verb{Name: "concurrency", Level: control.On, Whole: true, Help: "changes how many jobs run at a time, until the process ends: N, +N or -N",
-		Do: func(ctx context.Context, c *control.Call) (any, error) {
-			var args struct {
-				Workers string `json:"workers"`
-			}
-			if err := c.Decode(&args); err != nil {
-				return nil, err
-			}
-			n, err := strconv.Atoi(args.Workers)
-			if err == nil && strings.ContainsAny(args.Workers[:1], "+-") {
-				n += lease.Wanted().Workers
-			}
-			switch {
-			case shared:
-				return nil, errShared
-			case err != nil || n < 1 || n > maxConcurrency:
-				return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, maxConcurrency)
-			case n > settings:
-				if err := c.Full(); err != nil {
-					return nil, err
-				}
-			}
-			r, err := resize(ctx, lease, n)
-			r.Settings = settings
-			return r, err
-		}}
+// do has the poller's goroutine call f, and waits for that.
+func (c crew) do(ctx context.Context, f func()) error {
+	return c.until(ctx, func(done func()) { f(); done() })
+}
+
+// until has the poller's goroutine call f, and waits until that calls done.
+func (c crew) until(ctx context.Context, f func(done func())) error {
+	done := make(chan struct{})
+	c.ask(func() { f(func() { close(done) }) })
+	select {
+	case <-done:
+		return nil
+	case <-c.ended:
+		return fleet.ErrStopped
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Limit has jobs run on the slots below n.
+func (c crew) Limit(ctx context.Context, n int) error {
+	return c.do(ctx, func() {
+		c.grow(n)
+		c.share.Resize(n)
+		c.limit.Store(int64(n))
+	})
+}
+
+// work has the poller ask another list of queues.
+func (c crew) work(ctx context.Context, l watch.List) error {
+	return c.until(ctx, func(done func()) { c.order.Work(l, done) })
+}
+
+// Occupied returns the slots with jobs that began before the last call with mark.
+func (c crew) Occupied(ctx context.Context, mark bool) (slots map[int]bool, err error) {
+	err = c.do(ctx, func() {
+		if mark {
+			c.slots.Mark(c.freed)
+		}
+		slots = c.slots.Marked()
+	})
+	return slots, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	wire "github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/roster"
 )
 
 // Verb is something that operators can ask a program to do while it runs, beside what every daemon does: to flush a cache, to say
@@ -62,7 +63,7 @@ func newControl(b part.Base, c config, key []byte, p *poller, l *fleet.Lease, pr
 	for _, v := range verbs {
 		k.Add(v.own())
 	}
-	program.Settings, program.Ahead = c.shown, p.ahead
+	program.Ahead = p.ahead
 	program.Hold = func(paused bool) { p.hold(byOperator, paused) }
 	k.Add(program.Verbs(b.Clock)...)
 	if obeys > control.Off {
@@ -96,7 +97,7 @@ func (p *poller) ahead(ctx context.Context) ([]wire.Job, error) {
 }
 
 // shown are the settings as an operator may see them: without a password, and without the values of program code.
-func (c config) shown() (all []wire.Setting) {
+func (c config) shown(present roster.List) (all []wire.Setting) {
 	settings := reflect.ValueOf(c.WorkerSettings)
 	for _, row := range settingRows {
 		if row.Field == "Logger" {
@@ -107,7 +108,7 @@ func (c config) shown() (all []wire.Setting) {
 		case "URI":
 			value = conn.RedactURI(value)
 		case "QueuesString":
-			value = c.queues.Label()
+			value = present.Label()
 		}
 		all = append(all, wire.Setting{Name: row.Field, Value: value, Default: value == fmt.Sprint(row.Default) || row.Default == nil && strings.Trim(value, "0s") == "" || value == "false"})
 	}
@@ -115,6 +116,6 @@ func (c config) shown() (all []wire.Setting) {
 }
 
 // queuesOf says which queues a daemon works, and what keeps it from taking jobs.
-func (c config) queuesOf(h health.Report) wire.Queues {
-	return wire.Queues{Queues: c.queues.Label(), Order: c.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
+func queuesOf(l roster.List, h health.Report) wire.Queues {
+	return wire.Queues{Queues: l.Label(), Order: l.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
 }

@@ -23,11 +23,12 @@ import (
 	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
-	"github.com/goworker/goworker/internal/share"
 	"github.com/goworker/goworker/internal/sweep"
 )
 
@@ -39,11 +40,12 @@ import (
 // All methods are safe for concurrent use.
 type Daemon struct {
 	*endpoint
-	budget *share.Pool     // the workers that it shares with other daemons; nil: all are its own
-	group  *part.Budget    // of the stop of all shards; nil: this daemon is none of several
-	quit   func(bool)      // ends the run of all shards, at once if true; nil: this daemon is none of several
-	common *control.Common // of all shards; nil: this daemon is none of several
-	whole  reach           // of all shards; nil: this daemon is none of several
+	team   *roster.Team            // of the shards with which it shares the workers; nil: all are its own
+	lies   func(queues.Spec) error // see roster.Config
+	group  *part.Budget            // of the stop of all shards; nil: this daemon is none of several
+	quit   func(bool)              // ends the run of all shards, at once if true; nil: this daemon is none of several
+	common *control.Common         // of all shards; nil: this daemon is none of several
+	whole  reach                   // of all shards; nil: this daemon is none of several
 	hooks  hookList
 
 	recurring scheduler.Table
@@ -74,6 +76,7 @@ type Daemon struct {
 	flusher *flush.Flusher
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
+	roster  *roster.Roster
 	history *record.History
 	rules   *rule.Keeper
 	limits  *limits.Table // of the current run, with the rules of this Redis
@@ -167,28 +170,83 @@ func (d *Daemon) AddVerb(v Verb) {
 // Inspect returns what answers questions about queues, jobs, failures and workers: that of the daemon's Client.
 func (d *Daemon) Inspect() *inspect.Inspector { return d.Client().Inspect() }
 
+// present returns the roster of the current run.
+func (d *Daemon) present() (*roster.Roster, error) {
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.running == nil || d.running.poller == nil {
+		return nil, prefix.Of(errNotRunning)
+	}
+	return d.roster, nil
+}
+
 // SetConcurrency changes how many jobs run at the same time, until Run returns. The workers that other Resque
 // tools see change with it. Fewer take effect at once: no job is interrupted, and Resized names those that run
 // beyond the new number. More take effect when Redis has registered the workers. If ctx ends before, SetConcurrency returns
-// its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it returns an error.
+// its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it is
+// Shards.SetConcurrency.
 func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
-	if err := d.usable(); err != nil {
+	r, err := d.present()
+	if err != nil {
 		return Resized{}, err
 	}
-	d.mu.Lock()
-	lease, settings, running, shared := d.lease, d.config.Concurrency, d.running, d.budget != nil
-	d.mu.Unlock()
-	switch {
-	case n < 1 || n > maxConcurrency:
-		return Resized{}, fmt.Errorf("goworker: the concurrency is %d: it must be from 1 to %d", n, maxConcurrency)
-	case running == nil || running.poller == nil:
-		return Resized{}, prefix.Of(errNotRunning)
-	case shared:
-		return Resized{}, prefix.Of(errShared)
+	return resized(r.Resize(ctx, n))
+}
+
+// SetQueues changes which queues the daemon works, until Run returns. lists are in the grammar of
+// WorkerSettings.QueuesString. What the settings would refuse is refused with the same error, and nothing changes.
+//
+// When SetQueues returns, no job of a queue that the list has not starts any more: those that were held ahead go back to the
+// heads of their queues. Jobs that run go on. The workers that other Resque tools see have the new list in their ids, and
+// a worker with a job the old list too until the job has ended. Order in the settings holds for each list.
+//
+// It waits for Redis. If ctx ends before, SetQueues returns its error, and the change is still made when Redis answers. A list
+// is refused while jobs run that began under eight other lists, and where another process has registered its worker ids. A queue
+// that lies on another shard is refused too.
+func (d *Daemon) SetQueues(ctx context.Context, lists ...string) (Relisted, error) {
+	r, err := d.present()
+	if err != nil {
+		return Relisted{}, err
 	}
-	r, err := resize(ctx, lease, n)
-	r.Settings = settings
-	return r, err
+	c, err := r.Set(ctx, lists...)
+	return Relisted{From: c.From, To: c.To, Settings: c.Settings, Busy: busyWorkers(c.Busy)}, prefix.Of(err)
+}
+
+// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.
+// Their contexts are cancelled now, not at the shutdown timeout. If it is called before
+// the stop, it has its effect at the stop. Without a run it does nothing.
+func (d *Daemon) StopNow() {
+	d.mu.Lock()
+	r := d.running
+	d.mu.Unlock()
+	if r != nil {
+		r.stop.Cut()
+	}
+}
+
+// Pause makes the daemon take no more jobs until Resume. Jobs that run finish.
+// Only this daemon pauses, and only its current run: without one it does nothing.
+// See the key pause-all-workers for the whole fleet.
+func (d *Daemon) Pause() { d.pause(true) }
+
+// Resume ends Pause.
+func (d *Daemon) Resume() { d.pause(false) }
+
+func (d *Daemon) pause(paused bool) {
+	if p := d.currentPoller(); p != nil {
+		p.hold(byProgram, paused)
+	}
+}
+
+// CancelJobs cancels the contexts of the jobs that run now, with the cause
+// ErrCancelled. The errors that their handlers then return are filed as failures.
+func (d *Daemon) CancelJobs() {
+	if s := d.session(); s != nil && d.currentPoller() != nil {
+		s.CancelJobs(ErrCancelled)
+	}
 }
 
 // Client returns the Client of the daemon: on its connections, with the options of the

@@ -19,6 +19,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/depth"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
@@ -56,6 +57,7 @@ type client struct {
 	waits   *await.Watcher
 	settled func() settled                 // for packages above this one; made by the first call
 	bridges *atomic.Pointer[depth.Bridges] // of the latest run of the daemon; nil: there was none
+	heard   *events.Seat                   // of what says to listeners which jobs are enqueued: the latest run of the daemon has it
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
@@ -109,15 +111,17 @@ func (e *endpoint) init(work bool) (*client, error) {
 		return nil, prefix.Of(err)
 	}
 	log, level, flush := c.log()
+	heard := new(events.Seat)
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
-			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Releases: new(producer.Releases),
+			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Releases: new(producer.Releases), Hearer: heard,
 			Soft: func(k resque.KeyError) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
 		},
-		config: c, log: log, common: control.NewCommon(clock.System, level, 1), flush: flush, dialer: dialer, bridges: new(atomic.Pointer[depth.Bridges]),
+		config: c, log: log, common: control.NewCommon(clock.System, level, 1), flush: flush, dialer: dialer,
+		bridges: new(atomic.Pointer[depth.Bridges]), heard: heard,
 	}
 	e.client.waits = await.New(e.client.base(), !c.DisableTracking)
 	e.buffer = e.client.KeepsJobs(c.EnqueueBuffer, log, clock.System)
@@ -249,4 +253,15 @@ func (l lender) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) err
 		return err
 	}
 	return prefix.Of(client.Do(ctx, f))
+}
+
+// Alone runs f on a connection that is not of the pool.
+func (l lender) Alone(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	client, err := l.init(false)
+	if err != nil {
+		return err
+	}
+	line := conn.Line{Dialer: client.dialer}
+	defer line.Close()
+	return prefix.Of(line.Once(ctx, func(c redis.Conn) error { return f(client.Store, c) }))
 }

@@ -48,6 +48,7 @@ import (
 	wire "github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
 	"github.com/goworker/goworker/internal/resque/workflows"
+	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
 	"github.com/goworker/goworker/internal/sweep"
@@ -109,7 +110,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
-	d.control.Add(concurrencyVerb(d.lease, c.config.Concurrency, d.budget != nil))
+	d.control.Add(d.roster.Verbs()...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
 	d.lease.Riders = append(d.lease.Riders, d.control)
@@ -120,6 +121,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Lock()
 		d.running, d.fleet = nil, nil
 		d.mu.Unlock()
+		d.team.Leave(d.roster)
 	}()
 
 	if d.group == nil {
@@ -173,7 +175,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 	}
 	return control.Program{
 		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Common: cmp.Or(d.common, c.common), Stop: stop,
-		Stats: d.counted, Classes: d.described, Queues: func() wire.Queues { return c.config.queuesOf(d.report()) },
+		Stats: d.counted, Classes: d.described, Settings: func() []wire.Setting { return c.config.shown(d.roster.List()) }, Queues: func() wire.Queues { return queuesOf(d.roster.List(), d.report()) },
 	}
 }
 
@@ -189,6 +191,9 @@ func (d *Daemon) started(r *run) {
 // goroutine gets the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
+	if d.team != nil {
+		d.config.Concurrency = d.team.Workers() // perhaps it was changed while this shard was away
+	}
 	d.registry.useNumber.Store(c.config.UseNumber)
 	for _, warning := range c.config.warnings() {
 		c.log.Warn(warning)
@@ -204,23 +209,23 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
 	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
+	c.heard.Take(d.events)
 	d.limits = d.registry.limits.Beside()
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
-	d.poller = newPoller(base, d.config, d.lease, set, d.budget)
-	var own []string
-	if d.registry.trial == nil { // a test has no fleet
-		own = d.config.queues.Own()
-	}
-	d.guard = ownqueue.New(base, own, d.config.PollInterval, func() { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
-	d.poller.source = d.newSource(base, d.poller, set.Watched())
+	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
+	own := d.own(d.config)
+	d.guard = ownqueue.New(base, own, d.config.PollInterval, func(own []string) { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
+	order := d.newSource(base, d.poller, d.list(d.config, own), set.Watched())
+	d.poller.source = order
 	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
+	d.roster = d.newRoster(c.config, order)
 	d.history = d.newHistory(base, c)
 	d.rules = rule.NewKeeper(base, d.limits.Rules, rule.KeeperConfig{
 		Keeps: d.lease.Keeps, Process: func() string { return d.lease.Process().ID }, Do: c.Pool.Do,
@@ -237,7 +242,6 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Slots = crew{d.poller, d.workers, d.lease.SlotFreed}
 	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules}, d.lock
 }
 
@@ -282,15 +286,51 @@ func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	return h
 }
 
+// newRoster makes what changes the concurrency and the queues of a run. order is the one that its poller asks by.
+func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
+	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
+	d.lease.Slots = at
+	return roster.New(roster.Config{
+		Log: d.log, Lease: d.lease, Workers: c.Concurrency, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Work: func(ctx context.Context, l roster.List) error {
+			next := c
+			next.queues, next.Order = l.Spec, l.Order
+			if warning := next.uselessWeights(); warning != "" {
+				d.log.Warn(warning)
+			}
+			own := d.own(next)
+			d.guard.Watch(own)
+			return at.work(ctx, d.list(next, own))
+		},
+	})
+}
+
+// own returns goworker's own queues of a list. A test has no fleet to guard them against.
+func (d *Daemon) own(c config) []string {
+	if d.registry.trial != nil {
+		return nil
+	}
+	return c.queues.Own()
+}
+
+// list is what the poller asks.
+func (d *Daemon) list(c config, own []string) watch.List {
+	l := watch.List{Queues: c.queues, Order: c.Order}
+	if len(own) > 0 {
+		l.Closed = d.guard.Closed
+	}
+	return l
+}
+
 // newSource returns the source of a poller, which also has Redis watch these keys.
-func (d *Daemon) newSource(base part.Base, p *poller, watched []outcome.Watched) *watch.Order {
+func (d *Daemon) newSource(base part.Base, p *poller, list watch.List, watched []outcome.Watched) *watch.Order {
 	for _, w := range watched {
 		p.keeper.Keys = append(p.keeper.Keys, w.Key)
 	}
 	l := lanes.New(base, d.registry.trial.Limits(d.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
-		Queues: d.config.queues, Order: d.config.Order, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
-		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Closed: d.guard.Closed(),
+		List: list, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Leave: p.record.Withdraw,
 		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
 }
@@ -361,40 +401,6 @@ func (d *Daemon) Parts() ([]string, error) {
 		names[i] = p.Name
 	}
 	return names, prefix.Of(err)
-}
-
-// StopNow makes a Run that stops wait no longer for its jobs, as a second signal does.
-// Their contexts are cancelled now, not at the shutdown timeout. If it is called before
-// the stop, it has its effect at the stop. Without a run it does nothing.
-func (d *Daemon) StopNow() {
-	d.mu.Lock()
-	r := d.running
-	d.mu.Unlock()
-	if r != nil {
-		r.stop.Cut()
-	}
-}
-
-// Pause makes the daemon take no more jobs until Resume. Jobs that run finish.
-// Only this daemon pauses, and only its current run: without one it does nothing.
-// See the key pause-all-workers for the whole fleet.
-func (d *Daemon) Pause() { d.pause(true) }
-
-// Resume ends Pause.
-func (d *Daemon) Resume() { d.pause(false) }
-
-func (d *Daemon) pause(paused bool) {
-	if p := d.currentPoller(); p != nil {
-		p.hold(byProgram, paused)
-	}
-}
-
-// CancelJobs cancels the contexts of the jobs that run now, with the cause
-// ErrCancelled. The errors that their handlers then return are filed as failures.
-func (d *Daemon) CancelJobs() {
-	if s := d.session(); s != nil && d.currentPoller() != nil {
-		s.CancelJobs(ErrCancelled)
-	}
 }
 
 // session returns the present session of the current run, or the last one of the run

@@ -381,6 +381,7 @@ type config struct {
 	WorkerSettings
 
 	queues             queues.Spec
+	ordered            string // Order as it was given; "": the list has its own
 	logLevel           slog.Level
 	style              payload.Style
 	multiQueueFailures bool
@@ -403,6 +404,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		c.queues, err = queues.Parse(lists)
 		errs = append(errs, err)
 	}
+	c.ordered = s.Order
 	s.Order = cmp.Or(s.Order, c.queues.Order())
 	for _, row := range settingRows {
 		errs = append(errs, row.Fill(&s, getenv))
@@ -421,13 +423,21 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 
 // warnings are settings that have no effect.
 func (c config) warnings() (warnings []string) {
-	if c.queues.Order() == OrderWeighted && c.Order != OrderWeighted {
-		warnings = append(warnings, fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", c.Order))
+	if warning := c.uselessWeights(); warning != "" {
+		warnings = append(warnings, warning)
 	}
 	if name := c.dial().UselessTLS(); name != "" {
 		warnings = append(warnings, name+" has no effect, because the connection is not encrypted; begin the URI with rediss://, or leave it out")
 	}
 	return warnings
+}
+
+// uselessWeights is a warning for weights that have no effect, or "".
+func (c config) uselessWeights() string {
+	if c.queues.Order() != OrderWeighted || c.Order == OrderWeighted {
+		return ""
+	}
+	return fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", c.Order)
 }
 
 // dial returns the settings of every connection.

@@ -20,6 +20,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/recurring"
+	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/share"
 )
 
@@ -272,9 +273,9 @@ func (s *Shards) run(ctx context.Context) []error {
 	config := s.config
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	workers, stop := share.NewPool(config.Concurrency), config.stopBudget(part.OfGroup, nil)
+	team, stop := &roster.Team{Pool: share.NewPool(config.Concurrency)}, config.stopBudget(part.OfGroup, nil)
 	for i, d := range s.daemons {
-		d.budget, d.group, d.common, d.quit = workers, stop, s.common, func(now bool) { quit(); s.cutIf(now) }
+		d.team, d.group, d.common, d.quit = team, stop, s.common, func(now bool) { quit(); s.cutIf(now) }
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
 	s.stop, s.crew = stop, part.NewCrew(clock.System, s.log)

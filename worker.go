@@ -141,47 +141,6 @@ func (w *workers) work(h *hand) {
 	}
 }
 
-// crew is where the jobs of a run are: the poller and its workers. It implements fleet.Slots.
-type crew struct {
-	*poller
-	*workers
-	freed func()
-}
-
-// do has the poller's goroutine call f, and waits for that.
-func (c crew) do(ctx context.Context, f func()) error {
-	done := make(chan struct{})
-	c.ask(func() { f(); close(done) })
-	select {
-	case <-done:
-		return nil
-	case <-c.ended:
-		return fleet.ErrStopped
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Limit has jobs run on the slots below n.
-func (c crew) Limit(ctx context.Context, n int) error {
-	return c.do(ctx, func() {
-		c.grow(n)
-		c.share.Resize(n)
-		c.limit.Store(int64(n))
-	})
-}
-
-// Occupied returns the slots with jobs that began before the last call with mark.
-func (c crew) Occupied(ctx context.Context, mark bool) (slots map[int]bool, err error) {
-	err = c.do(ctx, func() {
-		if mark {
-			c.slots.Mark(c.freed)
-		}
-		slots = c.slots.Marked()
-	})
-	return slots, err
-}
-
 // perform calls the handler of a job.
 func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	w.dispatch.admitted(t)

@@ -176,10 +176,7 @@ func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
 // announce writes the command.
 func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err error) {
 	cmd := r.command
-	lives := r.call.timeout
-	if len(r.key) > 0 { // processes refuse a signed command that is valid for longer
-		lives = min(lives, control.FullLives)
-	}
+	lives := min(r.call.timeout, control.FullLives) // a process refuses what needs the level full and is valid for longer
 	cmd.At, cmd.Until = now.UnixMilli(), now.Add(lives).UnixMilli()
 	if lives < r.call.timeout {
 		cmd.Wait = r.call.timeout.Milliseconds()

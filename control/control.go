@@ -45,8 +45,6 @@ type Control struct {
 type Option func(*Control)
 
 // KeyFile signs commands with the key in a file: that of the processes' setting ControlKeyFile. The file is read at each call.
-// A signed command is valid for 30 seconds at most: where Timeout is longer, a process begins to obey in this time or not at all, and
-// the call waits on.
 func KeyFile(path string) Option { return func(c *Control) { c.keyFile = path } }
 
 // By says who asks. The audit of changes names it. By default it is the user of the system and the host.
@@ -105,7 +103,8 @@ func To(addresses ...string) CallOption {
 // Args gives the verb arguments, which are sent as JSON.
 func Args(v any) CallOption { return func(c *call) { c.args = v } }
 
-// Timeout is how long the call waits for answers, in place of DefaultTimeout. No process begins to obey the command later.
+// Timeout is how long the call waits for answers, in place of DefaultTimeout. A process begins to obey the command within this time,
+// and within 30 seconds, or not at all.
 func Timeout(d time.Duration) CallOption { return func(c *call) { c.timeout = d } }
 
 // Why says why a change is made, for the audit.

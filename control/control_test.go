@@ -98,8 +98,7 @@ func processes(r control.Result) (ids []string) {
 	return ids
 }
 
-// Every process answers, the call ends with the last answer, and ten seconds later no connection is left. A process that is not meant
-// does not hear of it.
+// Every process answers, and the call ends with the last answer. A process that is not meant does not hear of it.
 func TestPing(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -213,17 +212,20 @@ func TestSilentProcesses(t *testing.T) {
 	proxy := f.redis.StartProxy(t)
 	live := f.start("live")
 	stuck := f.start("stuck", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.URI = "redis://" + proxy.Addr })
-	release := proxy.Hold()
 	var order []string
-	for reply, err := range control.New(f.client).Inspect(t.Context(), control.Ping, control.Timeout(2*time.Second)) {
-		order = append(order, reply.Process)
-		if silent := new(control.SilentError); errors.As(err, &silent) != (reply.Process == stuck.id()) || silent.Process != "" && (silent.Age <= 0 || silent.Gone) {
-			t.Errorf("%+v: %v", reply, err)
+	release := func() {}
+	redistest.Eventually(t, daemontest.Soon, "the live process answers in time", func() bool { // a busy machine may keep it from that
+		release()
+		order, release = nil, proxy.Hold()
+		for reply, err := range control.New(f.client).Inspect(t.Context(), control.Ping, control.Timeout(2*time.Second)) {
+			order = append(order, reply.Process)
+			silent := new(control.SilentError)
+			if reply.Process == stuck.id() && (!errors.As(err, &silent) || silent.Age <= 0 || silent.Gone) {
+				t.Errorf("%+v: %v", reply, err)
+			}
 		}
-	}
-	if want := []string{live.id(), stuck.id()}; !slices.Equal(order, want) {
-		t.Errorf("they are named in the order %q, not %q", order, want)
-	}
+		return slices.Equal(order, []string{live.id(), stuck.id()})
+	})
 	gone := false
 	for reply, err := range control.New(f.client).Inspect(t.Context(), control.Ping, control.Timeout(daemontest.Soon)) {
 		if reply.Process == live.id() { // the other one leaves now
@@ -364,7 +366,15 @@ func TestFull(t *testing.T) {
 	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
 		t.Errorf("a copied command is obeyed by a process that came later, %d times in all", len(done))
 	}
-	_, _ = a, b
+	if err := errors.Join(a.stop(), b.stop()); err != nil {
+		t.Error(err)
+	}
+	f.start("a", full) // restarted
+	f.start("b", full)
+	f.announce(entry)
+	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
+		t.Errorf("a copied command is obeyed by a process that was restarted, %d times in all", len(done))
+	}
 
 	// It is valid for too long, over, of another namespace, or no command at all.
 	s, c := wire.New(resque.New("")), f.redis.Dial(t)
@@ -374,7 +384,7 @@ func TestFull(t *testing.T) {
 		by        wire.Store
 	}{
 		"for long":             {0, time.Minute, s},
-		"over":                 {-time.Second, -time.Millisecond, s},
+		"over":                 {-20 * time.Millisecond, -time.Millisecond, s},
 		"of another namespace": {0, 10 * time.Second, wire.New(resque.New("other"))},
 	} {
 		message, err := wire.Command{ID: wire.NewID(), Verb: "harm", At: now.Add(forged.at).UnixMilli(), Until: now.Add(forged.until).UnixMilli()}.Encode()
@@ -395,6 +405,12 @@ func TestFull(t *testing.T) {
 	}
 	if r := f.gather(f.client, control.Ping); len(r.Replies) != 2 || len(done) != 1 {
 		t.Error("what is no command is obeyed, or keeps the next one from being read")
+	}
+
+	// A program that accepts the risk needs no signature.
+	f.start("unsigned", full, func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.ControlKeyFile, s.ControlUnsigned = "", true })
+	if r := f.gather(f.client, "harm", control.To("unsigned")); len(r.Replies) != 1 || len(done) != 2 {
+		t.Errorf("a process with -control-unsigned: %+v", r)
 	}
 }
 
@@ -465,8 +481,8 @@ func TestVerbs(t *testing.T) {
 				redistest.Eventually(t, daemontest.Soon, want.verb, func() bool { return a.Health().Ready == ready })
 				continue
 			}
-			if want.verb == "report" { // a part may be late with what it says of itself
-				redistest.Eventually(t, daemontest.Soon, "a report that is whole", func() bool {
+			if want.verb == "report" || want.verb == "stacks" { // a part may be late with what it says of itself, and a moment may be over
+				redistest.Eventually(t, daemontest.Soon, want.verb, func() bool {
 					got = ask(want.verb)
 					return !slices.ContainsFunc(want.parts, func(part string) bool { return !strings.Contains(got, part) })
 				})
@@ -526,5 +542,32 @@ func TestAskersUser(t *testing.T) {
 	}
 	if _, err := client.Enqueue(t.Context(), goworker.NewJob("work", "Harm")); err == nil {
 		t.Error("the user who asks can enqueue")
+	}
+}
+
+// A command that is not signed has a process run no more jobs than its settings say, and work no other queues.
+func TestChangesNeedTheirLevel(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a := f.start("a", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.Concurrency = 2 })
+	for _, c := range []struct {
+		verb    string
+		args    any
+		refused int
+	}{
+		{control.Concurrency, map[string]string{"workers": "3"}, 1},
+		{control.Concurrency, map[string]string{"workers": "1"}, 0},
+		{control.Concurrency, map[string]string{"workers": "+1"}, 0},
+		{control.WorkQueues, map[string][]string{"add": {"mail"}}, 1},
+		{control.WorkQueues, map[string][]string{"remove": {"work"}}, 1},
+		{control.WorkQueues, map[string][]string{"set": {"mail"}}, 1},
+	} {
+		if r := f.gather(a, c.verb, control.Args(c.args)); len(r.Refused) != c.refused || len(r.Replies) != 1-c.refused {
+			t.Errorf("%s %v: %+v", c.verb, c.args, r)
+		}
+	}
+	var queues control.QueuesAnswer
+	if r := f.gather(a, control.Queues); len(r.Replies) != 1 || r.Replies[0].Decode(&queues) != nil || queues.Queues != "work" {
+		t.Errorf("%+v", r)
 	}
 }

@@ -109,6 +109,37 @@ func TestPausedClass(t *testing.T) {
 	}
 }
 
+// A process that was cut off while operators paused a class and a queue obeys them when it is back, before it takes a job.
+func TestPausedWhileCutOff(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	proxy := f.redis.StartProxy(t)
+	a := f.start("first", r.classes("A", "B", "C"), func(s *goworker.WorkerSettings, _ *goworker.Daemon) {
+		s.URI, s.QueuesString = "redis://"+proxy.Addr, "other,work"
+	})
+	proxy.Refuse(true)
+	redistest.Eventually(t, daemontest.Soon, "it is cut off", func() bool { return !a.Health().Ready })
+	f.ok(c.PauseClass(ctx, "A"))
+	if err := c.PauseQueue(ctx, "other"); err != nil && !errors.Is(err, inspect.ErrUnknownQueue) {
+		t.Fatal(err)
+	}
+	if _, err := f.client.Enqueue(ctx, goworker.NewJob("other", "C", 1)); err != nil {
+		t.Fatal(err)
+	}
+	f.enqueue("A", 1)
+	f.enqueue("B", 1)
+	proxy.Refuse(false)
+	f.wait("the job behind the paused ones runs", r, "B", "B1")
+	if a, c := r.of("A"), r.of("C"); len(a)+len(c) > 0 {
+		t.Errorf("%q of the paused class and %q of the paused queue have run", a, c)
+	}
+	f.ok(c.ResumeClass(ctx, "A"))
+	f.ok(c.ResumeQueue(ctx, "other"))
+	f.wait("the jobs of the class run", r, "A", "A1")
+	f.wait("the jobs of the queue run", r, "C", "C1")
+}
+
 // Jobs of a resumed class run in the order in which they came.
 func TestResumedClassIsInOrder(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,10 @@ const (
 	Pause    = "pause"    // QueuesAnswer: takes no more jobs until Resume or its end
 	Resume   = "resume"   // QueuesAnswer
 	Shutdown = "shutdown" // PingAnswer: stops as after a signal, with {"now":true} as after two. It needs the level full
+
+	// Both last until the process ends. Their answers are goworker.Resized and goworker.Relisted.
+	Concurrency = "concurrency" // runs {"workers":"12"} jobs at a time, or "+4" more. It needs the level full for more than the settings say
+	WorkQueues  = "work-queues" // works {"set":["high","low=2"]}, or "add" or "remove". It needs the level full
 )
 
 // Profile is the verb of programs that add it: see package control/profile. It answers a ProfileAnswer for {"kind":"cpu","for":10}. It

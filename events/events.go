@@ -39,19 +39,26 @@ const (
 	Recovered = "recovered" // its process died, and it is back in its queue
 	Poison    = "poison"    // its processes died too often, and it has failed
 
+	// Step says that a step of a workflow is done. The ID begins with that of the workflow. It stands in Redis as an end does.
+	Step = "step"
+
 	// What happens all the time: only with Filter.All, or where Kinds names it. A process that is killed takes with it what it had
 	// not sent yet, at most 200 ms.
-	Started = "started" // its handler was called
-	Done    = "done"
-	Snoozed = "snoozed" // it runs again later, as its handler wished
+	Enqueued = "enqueued" // a program with a daemon, or a client over HTTP, put it into its queue or delayed it
+	Started  = "started"  // its handler was called, or a client got it over HTTP
+	Done     = "done"
+	Snoozed  = "snoozed"  // it runs again later, as its handler wished
+	Returned = "returned" // it is back in its queue, and no try is used up: its process stops, or its client gave it back
 
-	// What happened to a process: the log of the fleet.
+	// What happened to a process or to a rule: the log of the fleet.
 	Online        = inspect.LogOnline
 	Offline       = inspect.LogOffline
 	Lost          = inspect.LogLost
 	PartRestarted = inspect.LogPartRestarted
 	PartFailed    = inspect.LogPartFailed
 	MaxRSS        = inspect.LogMaxRSS
+	RuleEnded     = inspect.LogRuleEnded
+	RuleRestored  = inspect.LogRuleRestored
 
 	// Missed says that this listener missed events. It passes every filter.
 	Missed = "missed"
@@ -60,22 +67,24 @@ const (
 // Kinds are all kinds.
 func Kinds() []string {
 	return []string{
-		Failed, Retried, Expired, Discarded, Cancelled, Recovered, Poison, Started, Done, Snoozed, Online, Offline, Lost, PartRestarted, PartFailed, MaxRSS, Missed,
+		Failed, Retried, Expired, Discarded, Cancelled, Recovered, Poison, Step, Enqueued, Started, Done, Snoozed, Returned,
+		Online, Offline, Lost, PartRestarted, PartFailed, MaxRSS, RuleEnded, RuleRestored, Missed,
 	}
 }
 
 // wide are the kinds that processes send only to listeners that ask for all.
-var wide = []string{Started, Done, Snoozed}
+var wide = []string{Enqueued, Started, Done, Snoozed, Returned}
 
-// Filter says which events a listener wants. The zero Filter means all but Started, Done and Snoozed.
+// Filter says which events a listener wants. The zero Filter means all but Enqueued, Started, Done, Snoozed and
+// Returned.
 type Filter struct {
 	Kinds   []string // of these kinds; none: all kinds
 	Queues  []string // of jobs of these queues, or patterns with * ? [
 	Classes []string // of jobs of these classes, or patterns
 	IDs     []string // of jobs with these ids
 
-	// All asks processes for Started, Done and Snoozed too. Of more than 500 events a second a process counts the rest by class: such
-	// an Event has a Count, and no job.
+	// All asks processes for Enqueued, Started, Done, Snoozed and Returned too. Of more than 500 events a second a process counts the
+	// rest by class: such an Event has a Count, and no job.
 	All bool
 
 	// Since is how far to look back. Streams keep about the last 10,000 bad ends and 256 packs of other events, and nothing of a time
@@ -152,9 +161,9 @@ type Event struct {
 // program listens, and says so again each ten seconds, also while the body of the loop does something else.
 //
 // An error is of a Redis that cannot be read now. Watch tries again, so the caller decides whether to go on. A mistake in the filter
-// is the only pair. At the end of the context there is no error.
+// is the only pair. At the end of the context there is no error. After Close of the client goworker.ErrClosed is the last pair.
 //
-// Watch borrows one connection of the client for each Redis until it ends.
+// Watch makes a connection of its own for each Redis, beside those of WorkerSettings.Connections, and closes it at its end.
 func Watch(ctx context.Context, of Inspects, f Filter) iter.Seq2[Event, error] {
 	f.All = f.All || slices.ContainsFunc(f.Kinds, func(kind string) bool { return slices.Contains(wide, kind) })
 	return func(yield func(Event, error) bool) {

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/events"
@@ -25,32 +28,53 @@ type fleet struct {
 	*testing.T
 	redis  *redistest.Server
 	client *goworker.Client
+	daemon *goworker.Daemon
 	log    *daemontest.LogBook
+	stop   func() // ends the daemon's run
+
+	inspects events.Inspects // what listens; nil: the client
 }
 
-func setup(t *testing.T, rules []any, register func(*goworker.Daemon)) *fleet {
+// dial makes the client.
+func (f *fleet) dial() {
+	f.Helper()
+	var err error
+	if f.client, err = goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(f.client.Close)
+}
+
+func setup(t *testing.T, rules []any, register func(*goworker.Daemon), change ...func(*goworker.WorkerSettings)) *fleet {
 	t.Helper()
 	f := &fleet{T: t, redis: redistest.Start(t), log: new(daemontest.LogBook)}
-	var err error
-	if f.client, err = goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Connections: 5, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(f.client.Close)
+	f.dial()
 	uri := f.redis.URI()
 	if rules != nil {
 		f.redis.Do(t, "ACL", append([]any{"SETUSER", "worker", "on", ">secret", "+@all", "~*", "&*"}, rules...)...)
 		uri = strings.Replace(uri, "redis://", "redis://worker:secret@", 1)
 	}
-	d := goworker.New(goworker.WorkerSettings{
+	settings := goworker.WorkerSettings{
 		URI: uri, QueuesString: "work,mail", Concurrency: 4, PollInterval: 100 * time.Millisecond, Logger: slog.New(f.log), DisableSignals: true,
-	})
+	}
+	for _, c := range change {
+		c(&settings)
+	}
+	d := goworker.New(settings)
+	f.daemon = d
 	register(d)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	t.Cleanup(func() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = d.Run(ctx)
+	}()
+	f.stop = func() {
 		cancel()
 		<-ended
+	}
+	t.Cleanup(func() {
+		f.stop()
 		d.Close()
 	})
 	redistest.Eventually(t, daemontest.Soon, "the daemon is ready", func() bool { return d.Health().Ready })
@@ -72,6 +96,7 @@ func (f *fleet) enqueue(queue, class string) {
 type seen struct {
 	mu   sync.Mutex
 	all  []events.Event
+	errs int
 	stop func()
 }
 
@@ -91,20 +116,41 @@ func (s *seen) count(kind string) (n int64) {
 	return n
 }
 
-// watch listens until the test ends or stop is called.
+func (s *seen) errors() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.errs
+}
+
+// watch listens until the test ends or stop is called. An error fails the test.
 func (f *fleet) watch(filter events.Filter) *seen {
+	s := f.watching(filter)
+	f.Cleanup(func() {
+		if n := s.errors(); n > 0 {
+			f.Errorf("%d errors of a listener", n)
+		}
+	})
+	return s
+}
+
+// watching listens until the test ends or stop is called, and counts errors.
+func (f *fleet) watching(filter events.Filter) *seen {
 	s := new(seen)
+	of := f.inspects
+	if of == nil {
+		of = f.client
+	}
 	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for e, err := range events.Watch(ctx, f.client, filter) {
-			if err != nil {
-				f.Error(err)
-				continue
-			}
+		for e, err := range events.Watch(ctx, of, filter) {
 			s.mu.Lock()
-			s.all = append(s.all, e)
+			if err != nil {
+				s.errs++
+			} else {
+				s.all = append(s.all, e)
+			}
 			s.mu.Unlock()
 		}
 	}()
@@ -177,7 +223,7 @@ func TestRetriedBeforeStarted(t *testing.T) {
 	}
 }
 
-// What jobs do under load is counted exactly, in few packs.
+// What jobs do under load is counted exactly, in five packs a second at most.
 func TestCountsAreExact(t *testing.T) {
 	t.Parallel()
 	var ran atomic.Int64
@@ -185,9 +231,10 @@ func TestCountsAreExact(t *testing.T) {
 		probe(d)
 		d.Register("Fast", func() error { ran.Add(1); return nil })
 	})
+	began := time.Now()
 	s := f.watch(events.Filter{All: true})
 	f.heard(s)
-	const jobs = 20_000
+	const jobs = 5000
 	var items []goworker.Item
 	for range jobs {
 		items = append(items, goworker.Item{Job: job("work", "Fast")})
@@ -215,6 +262,67 @@ func TestCountsAreExact(t *testing.T) {
 	if n := s.count(events.Missed); n > 0 {
 		t.Errorf("%d were missed", n)
 	}
+	packs := f.packs()
+	if most := uint64(time.Since(began)/(200*time.Millisecond)) + 1; packs == 0 || packs > most {
+		t.Errorf("%d packs, and at most %d are sent in this time", packs, most)
+	}
+}
+
+// packs is how many packs the process has sent.
+func (f *fleet) packs() (n uint64) {
+	f.Helper()
+	rows, err := redis.Values(f.redis.Do(f.T, "XREVRANGE", "resque:go:events-all", "+", "-", "COUNT", 1), nil)
+	if err != nil || len(rows) == 0 {
+		return 0
+	}
+	row, err := redis.Values(rows[0], err)
+	if err != nil {
+		f.Fatal(err)
+	}
+	fields, err := redis.StringMap(row[1], nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	n, _ = strconv.ParseUint(fields["n"], 10, 64)
+	return n
+}
+
+// A listener whose caller is slow learns of which process it has missed how many packs.
+func TestSlowListener(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil, probe)
+	f.heard(f.watch(events.Filter{All: true}))
+	var first, last atomic.Uint64 // packs: which it has read, and which is left
+	goOn := make(chan struct{})
+	missed := make(chan events.Event, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		for e, err := range events.Watch(ctx, f.client, events.Filter{Kinds: []string{events.Started}}) {
+			switch {
+			case err != nil:
+				t.Error(err)
+			case e.Kind == events.Missed:
+				missed <- e
+			case first.Load() == 0:
+				first.Store(f.packs())
+				<-goOn
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		listener.Wait()
+	})
+	redistest.Eventually(t, daemontest.Soon, "the listener has a first event", func() bool { return first.Load() > 0 || f.again() })
+	redistest.Eventually(t, daemontest.Soon, "five packs more are there", func() bool { return f.packs() >= first.Load()+5 || f.again() })
+	f.redis.Do(t, "XTRIM", "resque:go:events-all", "MAXLEN", 1)
+	last.Store(f.packs())
+	close(goOn)
+	redistest.Eventually(t, daemontest.Soon, "it learns that packs are missing", func() bool { return len(missed) > 0 || f.again() })
+	if e := <-missed; e.Process == "" || e.Count < 3 || uint64(e.Count) > last.Load()-1 {
+		t.Errorf("%+v of %d packs, when it had read %d", e, last.Load(), first.Load())
+	}
 }
 
 // A listener goes on where it was, while another keeps the processes sending; it also learns what Redis has dropped.
@@ -225,17 +333,25 @@ func TestGoesOn(t *testing.T) {
 		d.Register("Fails", func() error { return errors.New("no") })
 	})
 	other := f.watch(events.Filter{})
-	s := f.watch(events.Filter{Kinds: []string{events.Failed}, Queues: []string{"m*"}, Classes: []string{"F?ils"}})
 	f.heard(other)
-	f.enqueue("mail", "Fails")
-	redistest.Eventually(t, daemontest.Soon, "a failure is seen", func() bool { return len(s.events()) == 1 })
-	s.stop()
-	after := s.events()[0].Cursor
-	f.enqueue("work", "Fails")
-	for range 3 {
-		f.enqueue("mail", "Fails")
+	s := f.watch(events.Filter{Kinds: []string{events.Failed}, Queues: []string{"m*"}, Classes: []string{"F?ils"}})
+	failures := 0
+	fail := func(queue string, n int) {
+		failures += n
+		for range n {
+			f.enqueue(queue, "Fails")
+		}
+		redistest.Eventually(t, daemontest.Soon, "they failed", func() bool { return other.count(events.Failed) == int64(failures) })
 	}
-	redistest.Eventually(t, daemontest.Soon, "all failed", func() bool { return other.count(events.Failed) == 5 })
+	redistest.Eventually(t, daemontest.Soon, "a failure is seen", func() bool {
+		fail("mail", 1) // until it listens
+		return len(s.events()) > 0
+	})
+	s.stop()
+	seen := s.events()
+	after := seen[len(seen)-1].Cursor
+	fail("work", 1)
+	fail("mail", 3)
 	s = f.watch(events.Filter{Kinds: []string{events.Failed}, Queues: []string{"mail"}, After: after})
 	redistest.Eventually(t, daemontest.Soon, "it goes on", func() bool { return len(s.events()) >= 3 })
 	for _, e := range s.events() {
@@ -272,8 +388,7 @@ func TestDroppedPacks(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, probe)
 	s := f.watch(events.Filter{All: true, Kinds: []string{events.Started}})
-	f.heard(f.watch(events.Filter{All: true}))
-	redistest.Eventually(t, daemontest.Soon, "a pack is seen", func() bool { return s.count(events.Started) > 0 })
+	redistest.Eventually(t, daemontest.Soon, "a pack is seen", func() bool { return s.count(events.Started) > 0 || f.again() })
 	for _, n := range []int{1, 14} {
 		f.redis.Do(t, "XADD", "resque:go:events-all", "*", "p", "web-1", "n", n, "b", "{\"k\":\"started\",\"c\":\"A\"}\n{no\n")
 	}
@@ -346,8 +461,8 @@ func TestListenerDies(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, probe)
 	ends := func() int { return f.redis.Int(t, "XLEN", "resque:go:events") }
-	f.redis.Do(t, "HSET", "resque:go:notice", "events", time.Now().Add(5*time.Second).UnixMilli())
 	redistest.Eventually(t, daemontest.Soon, "the process sends events", func() bool {
+		f.redis.Do(t, "HSET", "resque:go:notice", "events", time.Now().Add(5*time.Second).UnixMilli())
 		f.again()
 		return ends() > 0
 	})

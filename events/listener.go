@@ -38,6 +38,7 @@ type listener struct {
 
 	token   string            // its mark in the streams; a new one whenever it sets one
 	asked   time.Time         // when it said last that it listens; zero: it has not
+	renewed bool              // the connection is new: Redis may have lost what was said
 	from    int64             // since when it has been listened without a gap, in ms by Redis's clock
 	goesOn  bool              // it was there before, so what it missed concerns it
 	marked  string            // the last mark that it has seen
@@ -52,7 +53,8 @@ func (l *listener) run(ctx context.Context) {
 	l.numbers = make(map[string]uint64)
 	var retry part.Backoff
 	for ctx.Err() == nil {
-		err := l.door.Do(ctx, func(s resque.Store, c redis.Conn) error {
+		l.renewed = true
+		err := l.door.Alone(ctx, func(s resque.Store, c redis.Conn) error {
 			l.store, l.notice = events.New(s), control.New(s)
 			l.keys = []resque.Key{l.store.EndsKey(), history.New(s).LogKey()}
 			if l.filter.All {
@@ -62,11 +64,18 @@ func (l *listener) run(ctx context.Context) {
 				if err := l.turn(ctx, c); err != nil {
 					return err
 				}
+				if err := l.door.Usable(); err != nil {
+					return err
+				}
 				retry.Reset()
 				l.broken = false
 			}
 		})
 		if ctx.Err() != nil {
+			return
+		}
+		if closed := l.door.Usable(); closed != nil {
+			l.hand(ctx, nil, Event{}, closed)
 			return
 		}
 		if l.several {
@@ -113,7 +122,7 @@ func (l *listener) turn(ctx context.Context, c redis.Conn) error {
 // listen says to the processes that a program listens, for thirty seconds. Where none did, it marks that in the streams: a listener
 // that goes on there learns that it missed what happened before.
 func (l *listener) listen(c redis.Conn) error {
-	if !l.asked.IsZero() && clock.Since(l.clock, l.asked) < events.Renewed {
+	if !l.renewed && clock.Since(l.clock, l.asked) < events.Renewed {
 		return nil
 	}
 	now, err := l.store.Now(c)
@@ -151,7 +160,7 @@ func (l *listener) listen(c redis.Conn) error {
 			return err
 		}
 	}
-	l.asked = l.clock.Now()
+	l.asked, l.renewed = l.clock.Now(), false
 	return nil
 }
 

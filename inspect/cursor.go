@@ -3,15 +3,15 @@ package inspect
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/delayed"
+	"github.com/goworker/goworker/internal/resque/failures"
 )
 
 // ErrCursor is in the error for a place to go on from that no page of the same question ended with.
-var ErrCursor = errors.New("no page of this search ended there")
+var ErrCursor = failures.ErrCursor
 
 // cursor is how far a walk has come. It is opaque to users.
 type cursor struct {

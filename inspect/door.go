@@ -34,6 +34,17 @@ func (d Door) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error
 	return d.in.do(ctx, f)
 }
 
+// Alone runs f on a connection of its own, beside those that the client lends.
+func (d Door) Alone(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	if redis, dials := d.in.redis.(access.Dials); dials {
+		return redis.Alone(ctx, f)
+	}
+	return d.in.do(ctx, f)
+}
+
+// Usable returns an error after the client or daemon was closed.
+func (d Door) Usable() error { return d.in.redis.Usable() }
+
 // Record records a change that was made through the Door, and returns the change's error. See By.
 func (d Door) Record(ctx context.Context, what, on string, changed int64, done error) error {
 	return d.in.record(ctx, what, on, changed, done)

@@ -271,6 +271,9 @@ func (o *Operations) Start(ctx context.Context, p Plan) (Operation, error) {
 	return o.Get(ctx, id)
 }
 
+// RefusalGone is the Refusal of given jobs that were no longer there: a worker had taken them, or another program.
+const RefusalGone = "jobs are no longer where they were found"
+
 // givenField is how many given jobs an operation is to change on a Redis. Only the program that began it knows which.
 const givenField = "given"
 

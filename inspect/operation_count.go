@@ -37,7 +37,9 @@ func (o *Operations) Count(ctx context.Context, p Plan) (n Counted, err error) {
 	switch {
 	case len(p.Jobs) > 0:
 		for _, e := range p.Jobs {
-			add(e)
+			if p.wants(e) {
+				add(e)
+			}
 		}
 		return n, nil
 	case p.Verb == ClearQueue || p.Verb == ForgetQueue:

@@ -26,6 +26,7 @@ type lossy struct {
 	step  func(n int64, args string) (made, lost bool)
 	after func(n int64) // is called when the answer to a step has come, or was lost
 	read  func()        // is called before a list in the bin is read
+	fails func()        // is called before failures are read
 }
 
 func (l *lossy) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
@@ -56,6 +57,9 @@ func (c *lossyConn) Send(command string, args ...any) error {
 func (c *lossyConn) Do(command string, args ...any) (any, error) {
 	if command == "LRANGE" && c.l.read != nil && strings.Contains(fmt.Sprint(args...), "resque:go:bin:") {
 		c.l.read()
+	}
+	if command == "LRANGE" && c.l.fails != nil && args[0] == "resque:failed" {
+		c.l.fails()
 	}
 	return c.Conn.Do(command, args...)
 }
@@ -153,6 +157,67 @@ func TestOperationsRestWhileTheyRead(t *testing.T) {
 		want(t, fmt.Sprint("undone: ", undone, ", the lease was renewed"), true, rested, nil)
 	}
 	want(t, "taken back", "undone 2500 0", fmt.Sprint(op.State, " ", op.Back, " ", op.Gone), nil)
+}
+
+// A runner keeps its lease while it looks for the records of the failures whose jobs it takes back.
+func TestOperationsRestWhileTheyFindFailures(t *testing.T) {
+	i, server, l := setup(t)
+	failures(t, server, 150)
+	op := run(t, i, inspect.Plan{Verb: inspect.Retry})
+	reads, rested := 0, false
+	slow := &lossy{lender: l, step: func(int64, string) (made, lost bool) { return true, false }}
+	slow.fails = func() {
+		if reads++; reads == 1 {
+			time.Sleep(3 * time.Second) // the lease is renewed after 2.5
+		}
+		rested = rested || reads == 2 && slow.steps.Load() == 1
+	}
+	op = drive(t, inspect.New(slow).Operations().Undo(t.Context(), op.ID))
+	want(t, "the lease was renewed", true, rested, nil)
+	want(t, "taken back", "undone 150 0", fmt.Sprint(op.State, " ", op.Back, " ", op.Gone), nil)
+}
+
+// interrupted is a Redis whose connection its caller gives up when it has acquired an operation.
+type interrupted struct {
+	*lender
+	cancel func()
+}
+
+func (l *interrupted) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	return l.lender.Do(ctx, func(s resque.Store, c redis.Conn) error { return f(s, interruptedConn{c, l}) })
+}
+
+type interruptedConn struct {
+	redis.Conn
+	l *interrupted
+}
+
+func (c interruptedConn) Do(command string, args ...any) (any, error) {
+	reply, err := c.Conn.Do(command, args...)
+	if strings.HasPrefix(command, "EVAL") && err == nil && args[len(args)-1] == "run" {
+		c.l.cancel()
+		return nil, context.Canceled
+	}
+	return reply, err
+}
+
+// A runner whose context ends while it acquires an operation leaves no lease behind: another one goes on at once.
+func TestOperationsAcquireInterrupted(t *testing.T) {
+	i, server, l := setup(t)
+	failures(t, server, 2)
+	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Retry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for op, err = range inspect.New(&interrupted{l, cancel}).Operations().Run(ctx, op.ID) {
+	}
+	if !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+		t.Errorf("it ends with %v", err)
+	}
+	op = drive(t, i.Operations().Run(t.Context(), op.ID))
+	want(t, "retried", "done 2", fmt.Sprint(op.State, " ", op.Done), nil)
 }
 
 // A connection that breaks before a step or after it leaves no job of a whole queue, or of those that were given.

@@ -115,7 +115,7 @@ func (r *runner) hand(ctx context.Context, given []Entry) error {
 		return err
 	}
 	if left := wanted - record.Number("done") - record.Number("refused"); left > 0 && r.plan.Verb != Revoke {
-		_, err = r.make(ctx, operations.Rest, operations.Step{Refused: left, Why: "jobs are no longer where they were found"})
+		_, err = r.make(ctx, operations.Rest, operations.Step{Refused: left, Why: RefusalGone})
 	}
 	if errors.Is(err, errAgain) {
 		err = nil

@@ -118,6 +118,11 @@ type runner struct {
 // run acquires the operation, runs it, and releases it.
 func (r *runner) run(ctx context.Context) error {
 	if err := r.with(ctx, func(s operations.Store, c redis.Conn) error { return s.Acquire(c, r.id, r.runner, r.undo) }); err != nil {
+		if ctx.Err() != nil { // Redis may have written the lease, although its answer did not come
+			release, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
+			defer cancel()
+			_ = r.release(release, "", "")
+		}
 		return prefix.Errorf("operation %s: %w", r.id, err)
 	}
 	state, why, err := r.all(ctx)
@@ -137,7 +142,7 @@ func (r *runner) run(ctx context.Context) error {
 	case refusedByRedis(err):
 		state, why = OperationStopped, err.Error()
 	}
-	released := r.with(release, func(s operations.Store, c redis.Conn) error { return s.Release(c, r.id, r.runner, string(state), why) })
+	released := r.release(release, state, why)
 	if errors.Is(released, operations.ErrOver) { // an operator stopped it after its last step
 		released = nil
 	}
@@ -145,6 +150,11 @@ func (r *runner) run(ctx context.Context) error {
 		err = r.concluded(release, why)
 	}
 	return cmp.Or(err, released)
+}
+
+// release ends the running, if this runner has it. state is what the operation is from then on; "": it stands.
+func (r *runner) release(ctx context.Context, state OperationState, why string) error {
+	return r.with(ctx, func(s operations.Store, c redis.Conn) error { return s.Release(c, r.id, r.runner, string(state), why) })
 }
 
 // refusedByRedis reports whether an error is Redis's answer, so that to try again changes nothing.
@@ -364,6 +374,18 @@ func (r *runner) rest(ctx context.Context, cursor string) error {
 	_, err := r.make(ctx, operations.Rest, operations.Step{Cursor: cursor})
 	if errors.Is(err, errAgain) {
 		err = nil
+	}
+	return err
+}
+
+// keptBy is kept on a connection that the caller holds.
+func (r *runner) keptBy(s resque.Store, c redis.Conn) error {
+	if clock.System.Now().Sub(r.last) <= restAfter {
+		return nil
+	}
+	_, err := operations.New(s).Do(c, operations.Rest, operations.Step{ID: r.id, Runner: r.runner, Number: r.step, Back: r.undo, Cursor: r.cursor})
+	if err == nil {
+		r.step, r.last = r.step+1, clock.System.Now()
 	}
 	return err
 }

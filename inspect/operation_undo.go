@@ -399,7 +399,8 @@ func (r *runner) unretries(s resque.Store, c redis.Conn, jobs []homing) (changes
 		}
 		byID[h.failure] = append(byID[h.failure], h)
 	}
-	_, err = failures.New(s).Find(c, []string{jobs[0].source.List}, ids, func(record failures.Record) (bool, error) {
+	kept := func() error { return r.keptBy(s, c) } // of a long list the reading alone may last longer than the lease
+	_, err = failures.New(s).OnPage(kept).Find(c, []string{jobs[0].source.List}, ids, func(record failures.Record) (bool, error) {
 		id := failures.ID(record.Raw)
 		all := byID[id]
 		if record.Failure.RetriedAt == "" || len(all) == 0 {

@@ -38,6 +38,20 @@ func (i *Inspector) QueueSize(ctx context.Context, queue string) (int64, error) 
 	return query(ctx, i, func(s resque.Store, c redis.Conn) (int64, error) { return s.QueueSize(c, queue) })
 }
 
+// KnowsQueue reports whether anything knows a queue: it is in Resque's set of queues, jobs wait in it or in its lanes, it is paused, or
+// a registered worker names it without a pattern.
+func (i *Inspector) KnowsQueue(ctx context.Context, queue string) (known bool, err error) {
+	if err := i.usable(); err != nil {
+		return false, err
+	}
+	err = i.each(func(one *Inspector) error {
+		knows, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return s.KnowsQueue(c, queue) })
+		known = known || knows
+		return err
+	})
+	return known, err
+}
+
 // RemoveQueue removes a queue with all the jobs that wait in it. Workers keep
 // looking at the queue, and the next job pushed to it brings it back. If nothing knows the
 // queue, the error is ErrUnknownQueue: a script that removes it at any rate passes over that.
@@ -66,12 +80,7 @@ func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
 
 // known returns ErrUnknownQueue if no shard knows the queue.
 func (i *Inspector) known(ctx context.Context, doing, queue string) error {
-	known := false
-	err := i.each(func(one *Inspector) error {
-		knows, err := query(ctx, one, func(s resque.Store, c redis.Conn) (bool, error) { return s.KnowsQueue(c, queue) })
-		known = known || knows
-		return err
-	})
+	known, err := i.KnowsQueue(ctx, queue)
 	if err == nil && !known {
 		err = prefix.Errorf("%s queue %s: %w", doing, queue, ErrUnknownQueue)
 	}

@@ -388,4 +388,55 @@ try duty-older ./internal/duty TestKeeper \
 # What a process had for duties counts for another one that comes under its id.
 try duty-dead ./internal/duty TestKeeper \
 	internal/duty/duty.go '/delete(k.duties, id)/d'
+# A command needs a signature, and any will do.
+try control-signature ./control TestFull \
+	internal/control/obey.go 's/ \&\& !k.store.Signed(k.config.Key, e.Message, e.Signature):/ \&\& e.Signature == "":/'
+# A signature holds in each namespace of a Redis.
+try control-namespace ./control TestFull \
+	internal/resque/control/command.go '/h.Write(\[\]byte(s.Namespace()/d'
+# A command that is copied is obeyed again.
+try control-replay ./control TestFull \
+	internal/control/obey.go 's/if !first \&\& !full {/if !first \&\& full {/'
+# A process obeys what was announced before it was there.
+try control-stale ./control TestFull \
+	internal/control/obey.go 's/return now-c.At >= k.age().Milliseconds()/return now-c.At >= 1<<40/'
+# A process obeys what is over.
+try control-over ./control TestFull \
+	internal/control/obey.go 's/ || until <= now || / || /'
+# A signed command is valid for as long as its signer likes.
+try control-long ./control TestFull \
+	internal/control/obey.go 's/c.Lives() > control.FullLives || //'
+# A process obeys what is meant for others.
+try control-address ./control TestPing \
+	internal/resque/control/command.go 's/if address == name {/if name != "" {/'
+# The level on does what needs the level full.
+try control-level ./control TestOwnVerbs \
+	internal/control/obey.go 's/case v.Level == Full \&\& c.full != nil:/case v.Level > Full \&\& c.full != nil:/'
+# The pause of a queue lasts until the keeper ends it.
+try rule-pause-end ./control TestTimedPause \
+	internal/lanes/lanes.go 's/return paused \&\& !l.classes.PauseOver(name)/return paused/'
+# The keeper leaves rules that have ended.
+try rule-keeper ./control TestTimedPause \
+	internal/rule/keeper.go 's/^\t\tcase v.Ended(now):$/\t\tcase v.Ended(now) \&\& name == "":/'
+# What a process of an older release writes over a rule stays.
+try rule-restored ./control TestLimitSurvivesStarts \
+	internal/rule/keeper.go 's/case kind == control.LimitRule \&\& numbers\[about\] != v.Value, /case /'
+# The jobs of a paused class run.
+try rule-class ./control TestPausedClass \
+	internal/feature/limits/ruled.go '/^\t\tcase kind == control.ClassRule:$/,/^\t\t\truled\[about\]/s/ruled\[about\], ruledLimit/ruled[about][:0], ruledLimit/;s/case kind == control.ClassRule:/case kind == "":/'
+# Worker ids are registered before the record of the process covers them.
+try fleet-cover ./internal/fleet TestWorkersAreCovered \
+	internal/fleet/registrar.go 's/func(c redis.Conn) error { return r.base.Store.Cover(c, record, claim) }/func(redis.Conn) error { return nil }/'
+# A part is started again once more than it may be.
+try part-most ./internal/part TestRestarts \
+	internal/part/restart.go 's/if len(r.past) >= r.Most {/if len(r.past) > r.Most {/'
+# The wait before a part is started again does not grow.
+try part-wait ./internal/part TestRestarts \
+	internal/part/restart.go 's/if wait = 2 \* wait; wait >= r.Max/if wait = 1 * wait; wait >= r.Max/'
+# Restarts of long ago count.
+try part-within ./internal/part TestRestartsFarApart \
+	internal/part/restart.go 's/now.Sub(r.past\[0\]) >= r.Within/now.Sub(r.past[0]) < 0/'
+# A part fails for good, and the run goes on.
+try part-ends ./test/daemon TestPartIsRestartedAndEndsTheDaemon \
+	internal/part/crew.go 's/^\t\tc.abort(f)$/\t\t_ = f/'
 finish

@@ -22,6 +22,13 @@ type Redis interface {
 	Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
 }
 
+// Dials is a Redis that also makes connections beside those that it lends.
+type Dials interface {
+	// Alone runs f on a new connection and closes it then: for calls that wait in Redis, and would keep one of the few connections
+	// from all other calls. The context bounds it as with Do.
+	Alone(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
+}
+
 // Settings are those that questions and their answers depend on.
 type Settings struct {
 	Style      payload.Style // how producers of this program write payloads

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -41,6 +42,9 @@ func (b *SafeBuffer) String() string {
 
 // Soon is how long a test waits for what should happen at once.
 const Soon = time.Minute
+
+// Late is what a busy machine may add to a time that a process keeps.
+const Late = 15 * time.Second
 
 // Bundle is what most tests of a running daemon need: a Redis of their own, a
 // daemon on it, and a book of what ran.
@@ -247,6 +251,17 @@ func (b *Bundle) Reaches(what string, n int, number func() int) {
 		was := last
 		b.Eventually(fmt.Sprintf("%d %s become more, up to %d", was, what, n), func() bool { last = number(); return last != was })
 	}
+}
+
+// Inspect asks as an operator, whose Redis user may read what a worker's may not.
+func (b *Bundle) Inspect() *inspect.Inspector {
+	b.T.Helper()
+	c, err := goworker.NewClient(goworker.WorkerSettings{URI: "redis://" + b.Redis.Addr, Namespace: b.Settings.Namespace})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.T.Cleanup(c.Close)
+	return c.Inspect()
 }
 
 // Process is the id under which the daemon is in the fleet, as its log says.

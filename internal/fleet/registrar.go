@@ -50,6 +50,7 @@ type registrar struct {
 
 	mu       sync.Mutex
 	wanted   Wanted
+	changes  int // how often wanted was changed
 	requests []*request
 	stopped  bool
 
@@ -95,6 +96,7 @@ func (l *Lease) Change(ctx context.Context, change func(*Wanted)) error {
 	}
 	before := r.wanted.Queues
 	change(&r.wanted)
+	r.changes++
 	q := &request{queues: r.wanted.Queues != before, done: make(chan error, 1)}
 	r.requests = append(r.requests, q)
 	r.mu.Unlock()
@@ -162,7 +164,7 @@ func (r *registrar) refuse(requests []*request, queues string, err error) {
 
 func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	r.mu.Lock()
-	wanted, requests := r.wanted, slices.Clone(r.requests)
+	wanted, changes, requests := r.wanted, r.changes, slices.Clone(r.requests)
 	r.mu.Unlock()
 	s := r.lease.Session()
 	if s != r.session {
@@ -179,7 +181,7 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 		return 0, nil
 	case err == nil:
 		r.mu.Lock()
-		if r.wanted.Queues == wanted.Queues {
+		if r.changes == changes {
 			r.wanted.Apply = nil
 		}
 		r.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/outcome"
@@ -78,6 +79,7 @@ type Gateway struct {
 	ender    *leased.Ender
 	sweep    *leased.Sweep
 	taker    *taker.Taker
+	events   *events.Events // nil: the program hears no listeners
 	reserved reserved
 	search   searches
 	releases releases
@@ -114,6 +116,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	g.sweep.Ended = g.sweptUp
 	g.pusher = *n.Producer
 	g.pusher.Buffer = nil // what is answered as published is in Redis
+	g.pusher.Hearer = nil // publish says it
 	d := newDesk(n.Clock)
 	d.ctx, d.alone = g.ctx, g.alone
 	d.server, d.texts, d.count = o.Server, n.Features.Marks(), &g.count
@@ -123,11 +126,16 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	g.taker = taker.New(n.Base, n.Time, taker.Config{
 		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
 		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about, NoHistory: n.NoHistory,
-	})
+	}, g.hearing()...)
 	d.took, g.ender.Took = g.taker.Took, g.taker.Took
-	d.finished = func(a Ack) { g.taker.History.Done(a.Queue, g.classes.done(a.Queue, a.ID)) }
+	d.finished = func(a Ack) {
+		class := g.classes.done(a.Queue, a.ID)
+		g.taker.History.Done(a.Queue, class)
+		g.sayDone(a, class)
+	}
 	g.ender.Ended = func(j *outcome.Job, o *outcome.Outcome) {
 		g.taker.History.EndedOf(g.classes.named[j.Parsed.Class], j, o)
+		g.sayEnded(j, o)
 	}
 	d.dial, d.failed = to.dial, g.outage
 	d.unseen = g.unseen
@@ -169,6 +177,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 		return fmt.Errorf("starting to serve clients: %w", err)
 	}
 	g.started = true
+	g.startEvents(ctx)
 	_ = g.sweep.Start(ctx)
 	go g.desk.run(g.ctx)
 	go g.closer.run()
@@ -219,6 +228,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 	g.closer.stop()
 	if started {
 		<-g.closer.done
+		g.stopEvents(ctx)
 	}
 	if started && first {
 		_ = g.n.Do(ctx, func(_ resque.Store, c redis.Conn) error { return g.store.Close(c, g.o.Server) })

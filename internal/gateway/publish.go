@@ -72,6 +72,9 @@ func (g *Gateway) publish(ctx context.Context, once leases.Once, jobs []Publicat
 	if err != nil && !errors.Is(err, resque.ErrFewReplicas) {
 		return nil, false, err
 	}
+	if !replayed {
+		g.sayPublished(drafts)
+	}
 	return ids, replayed, err
 }
 

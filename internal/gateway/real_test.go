@@ -370,3 +370,16 @@ func TestPublishOnce(t *testing.T) {
 		t.Errorf("%d jobs", n)
 	}
 }
+
+// A connection that takes too long to make is given up, and the request learns that, not that something was closed.
+func TestSlowConnection(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.Start(t).StartProxy(t)
+	proxy.Delay(350 * time.Millisecond) // each way; the desk makes two connections, in two seconds at most
+	g := start(t, "redis://"+proxy.Addr)
+	_, err := g.Reserve(t.Context(), gateway.Ask{Queues: []string{"mail"}, TTR: time.Minute})
+	proxy.Delay(0)
+	if err == nil || !strings.Contains(err.Error(), "connecting to Redis took longer than 2s") {
+		t.Errorf("the error is %v", err)
+	}
+}

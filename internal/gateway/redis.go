@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -46,6 +47,8 @@ type redisSide struct {
 	retrackAt time.Time                  // when to ask for tracking again; zero: it is on, or never
 }
 
+var errLate = fmt.Errorf("connecting to Redis took longer than %s; the server or this machine is overloaded", dialWithin)
+
 // dial connects. The connection lives as long as the context, or until Close.
 func (d *dialer) dial(ctx context.Context) (side, error) {
 	ctx, hangUp := context.WithCancel(ctx)
@@ -65,9 +68,14 @@ func (d *dialer) dial(ctx context.Context) (side, error) {
 	}
 	late := d.n.Clock.AfterFunc(dialWithin, hangUp)
 	pair, err := link.DialPair(ctx, d.n.Base, tracking, link.PingEvery, d.signal)
-	late.Stop()
-	if err != nil {
+	if intime := late.Stop(); err != nil || !intime {
+		if err == nil {
+			pair.Shut()
+		}
 		hangUp()
+		if !intime {
+			err = errLate
+		}
 		return nil, err
 	}
 	s.pair = pair

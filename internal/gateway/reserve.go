@@ -73,6 +73,7 @@ func (g *Gateway) Reserve(ctx context.Context, a Ask) ([]Job, error) {
 		jobs[i] = jobOf(j, r.now)
 	}
 	g.classes.gave(jobs)
+	g.sayGiven(jobs)
 	return jobs, nil
 }
 

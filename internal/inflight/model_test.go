@@ -28,6 +28,7 @@ func TestRecord(t *testing.T) {
 			"work":     m.work,
 			"end":      m.end,
 			"requeue":  func(*rapid.T) { m.r.Requeue(true) },
+			"withdraw": m.withdraw,
 			"wait":     func(*rapid.T) { m.now = m.now.Add(700 * time.Millisecond) },
 			"late":     m.hearLate,
 			"session":  m.anotherSession,
@@ -109,6 +110,16 @@ func (m *model) End(j *outcome.Job, state outcome.State, _ error) outcome.Outcom
 func (m *model) push(*rapid.T) {
 	m.pushed++
 	m.redis.list = append(m.redis.list, modelJob{id: fmt.Sprint("job ", m.pushed)})
+}
+
+// withdraw is a change of the list of queues: no job of a queue that it has not may start any more.
+func (m *model) withdraw(t *rapid.T) {
+	works := rapid.Bool().Draw(t, "works")
+	ahead := m.r.Ahead()
+	m.r.Withdraw(func(string) bool { return works })
+	if works && m.r.Ahead() != ahead || !works && (m.r.Ahead() > 0 || m.r.SuspectWaits()) {
+		t.Fatalf("%d jobs wait for workers, and a suspect does: %v", m.r.Ahead(), m.r.SuspectWaits())
+	}
 }
 
 // compose is a poller's turn.

@@ -21,6 +21,21 @@ func (r *Record) Requeue(all bool) {
 	r.requeue(back, false)
 }
 
+// Withdraw returns the jobs that no worker has and whose queues this process works no more. No exchange is under way.
+func (r *Record) Withdraw(works func(queue string) bool) {
+	var back []*Task
+	leaves := func(t *Task) bool {
+		if works(t.Queue) {
+			return false
+		}
+		back = append(back, t)
+		return true
+	}
+	r.ahead = slices.DeleteFunc(slices.Clone(r.ahead), leaves)
+	r.suspects.drop(leaves)
+	r.requeue(back, false)
+}
+
 // Abandon returns the jobs whose handlers did not end in time. The handlers may still be running:
 // their later outcomes are dropped.
 func (r *Record) Abandon() {

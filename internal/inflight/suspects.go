@@ -77,6 +77,14 @@ func (s *suspects) giveUp() []*Task {
 	return back
 }
 
+// drop forgets the suspects that no worker has and for which leaves returns true.
+func (s *suspects) drop(leaves func(t *Task) bool) {
+	s.waiting = slices.DeleteFunc(slices.Clone(s.waiting), leaves)
+	if s.chosen != nil && leaves(s.chosen) {
+		s.chosen = nil
+	}
+}
+
 // handedOut says which jobs up to a ticket are with workers, and what a death would say of the
 // suspects among them.
 func (s *suspects) handedOut(upTo int64) resque.HandedOut {

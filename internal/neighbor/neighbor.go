@@ -8,6 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -26,6 +27,9 @@ type Neighbor struct {
 	// Features end jobs that no worker of this process has: leased ones. No poller reads the keys that they watch: a
 	// package that ends jobs reads Features.Watched on a connection of its own.
 	Features *outcome.Set
+
+	// Events is the seat among the Features for what says to listeners how jobs end. nil: the program hears no listeners.
+	Events *events.Seat
 
 	// Time is the clock of the Features: Redis's. A package that hears Redis's time calls Saw.
 	Time *fleet.Clock

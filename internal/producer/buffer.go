@@ -245,6 +245,7 @@ func (b *Buffer) session(c redis.Conn, retry *part.Backoff) error {
 			return err
 		}
 		retry.Reset()
+		b.client.tell(w.Call, receipts)
 		b.settle(w, receipts, prefix.Of(err))
 	}
 	return nil

@@ -59,6 +59,7 @@ type Call struct {
 	queue    string // of the job before, whose name is right
 	own      string // a queue of goworker's own that gets a job
 	keep     bool   // the classes
+	heard    bool   // the Hearer hears of the jobs
 	names    []string
 	clock    clock.Clock // of a test; nil: the system's
 	keeps    bool        // the jobs are kept for Client.Sent
@@ -77,7 +78,8 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
-	call.keep = c.Buffer != nil
+	call.heard = c.Hearer != nil && c.Hearer.Wants()
+	call.keep = c.Buffer != nil || call.heard
 	call.prefix = c.Store.KeyOfQueue("")
 	call.clock, call.keeps = c.Clock, c.Sent != nil
 	return call
@@ -220,6 +222,7 @@ func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
 		}
 		return c.Store.PushBulk(conn, &call.bulk)
 	}))
+	c.tell(call, receipts)
 	if c.Sent != nil {
 		var sent []Sent
 		for i, r := range receipts {
@@ -231,6 +234,18 @@ func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
 		c.Sent(sent)
 	}
 	return receipts, err
+}
+
+// tell has the Hearer hear of the jobs of a call that were pushed.
+func (c *Client) tell(call *Call, receipts []Receipt) {
+	if !call.heard {
+		return
+	}
+	for i := range receipts {
+		if r := &receipts[i]; r.Err == nil {
+			c.Hearer.Enqueued(call.bulk.Queue(i), call.names[i], r.ID)
+		}
+	}
 }
 
 // mayPush returns why a call cannot be sent beside the processes that live now. It asks on the connection of the push, so

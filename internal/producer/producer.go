@@ -33,8 +33,17 @@ type Client struct {
 	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
 	Soft func(resque.KeyError)
 
+	// Hearer hears of the jobs that were pushed; nil: none does.
+	Hearer Hearer
+
 	// Sent is called after each call of which jobs were pushed, with these; nil: nothing keeps them.
 	Sent func([]Sent)
+}
+
+// Hearer hears of jobs that were pushed. It does not wait.
+type Hearer interface {
+	Wants() bool // a call that begins while it is false is not heard of
+	Enqueued(queue, class, id string)
 }
 
 // Do runs f on a connection of the pool.

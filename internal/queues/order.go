@@ -56,6 +56,9 @@ func NewAsker(order string) *Asker {
 	return &Asker{order: order, rng: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))}
 }
 
+// Order is the order in which it asks.
+func (a *Asker) Order() string { return a.order }
+
 // Plan decides how to fill n slots from the queues: all of them or, if many have
 // enough jobs, from a few. The cost is one step a queue if the order is strict or
 // round-robin; if it is weighted, one draw a slot and a sort besides.

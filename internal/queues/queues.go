@@ -2,6 +2,7 @@ package queues
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,23 +34,36 @@ type Spec struct {
 // occurs twice the first counts.
 func Parse(lists []string) (Spec, error) {
 	var q Spec
-	for _, list := range lists {
-		for part := range strings.SplitSeq(list, ",") {
-			if part = strings.TrimSpace(part); part == "" {
-				continue
-			}
-			if err := q.add(part); err != nil {
-				return Spec{}, err
+	for part := range parts(lists) {
+		if err := q.add(part); err != nil {
+			return Spec{}, err
+		}
+	}
+	return q, q.some()
+}
+
+// parts yields the entries of lists.
+func parts(lists []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, list := range lists {
+			for part := range strings.SplitSeq(list, ",") {
+				if part = strings.TrimSpace(part); part != "" && !yield(part) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// some returns an error for a list that works no queue.
+func (q Spec) some() error {
 	if len(q.Patterns) > 0 {
-		return q, nil
+		return nil
 	}
 	if len(q.excluded) > 0 {
-		return Spec{}, fmt.Errorf("you must specify at least one queue: %q only excludes; put * beside it to work all others", "!"+strings.Join(q.excluded, ",!"))
+		return fmt.Errorf("you must specify at least one queue: %q only excludes; put * beside it to work all others", "!"+strings.Join(q.excluded, ",!"))
 	}
-	return Spec{}, fmt.Errorf("you must specify at least one queue: with the flag -queues, as in -queues=high,low or -queues='*', or in the settings' QueuesString or Queues")
+	return fmt.Errorf("you must specify at least one queue: with the flag -queues, as in -queues=high,low or -queues='*', or in the settings' QueuesString or Queues")
 }
 
 // CheckList says what is wrong with a list of queues. An empty one is right.

@@ -16,8 +16,13 @@ import (
 // one share alone holds all tokens. Several that want more than there are hold the same
 // number, give or take one; if there are fewer tokens than shares they take turns. A
 // token in use is never taken away: the other shares wait for jobs to end.
+//
+// Resize changes how many tokens there are. If there are fewer, those that are missing are
+// taken from the free ones, and then from each share as soon as it does not use them: until
+// then free is negative, and nothing is granted.
 type Pool struct {
 	mu     sync.Mutex
+	tokens int
 	free   int
 	shares []*Share
 	turn   int64 // rises with each grant
@@ -42,7 +47,25 @@ type Share struct {
 }
 
 // NewPool returns a pool of so many tokens.
-func NewPool(tokens int) *Pool { return &Pool{free: tokens} }
+func NewPool(tokens int) *Pool { return &Pool{tokens: tokens, free: tokens} }
+
+// Tokens returns how many tokens there are.
+func (p *Pool) Tokens() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tokens
+}
+
+// Resize changes how many tokens there are, and has all shares look at it.
+func (p *Pool) Resize(tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free += tokens - p.tokens
+	p.tokens = tokens
+	for _, s := range p.shares {
+		s.wake()
+	}
+}
 
 // Alone returns the share of a poller that has so many workers for itself.
 func Alone(workers int) *Share { return &Share{most: workers} }
@@ -68,7 +91,7 @@ func (s *Share) Leave() {
 	p.shares = slices.DeleteFunc(p.shares, func(other *Share) bool { return other == s })
 }
 
-// Resize changes the number of workers of a poller that has them for itself.
+// Resize changes the number of workers of the poller.
 func (s *Share) Resize(workers int) { s.most = workers }
 
 // Shared reports whether other pollers use the same workers.
@@ -101,8 +124,8 @@ func (s *Share) Acquire(running, could int) {
 	if s.pool == nil {
 		return
 	}
-	used := min(running+s.reserved, s.most)
-	s.granted = s.acquire(used, min(max(used, could), s.most))
+	used := max(running, min(running+s.reserved, s.most)) // more than most run where there were more workers
+	s.granted = s.acquire(used, max(used, min(could, s.most)))
 }
 
 // acquire says how many of the tokens held are in use and how many could be. It returns
@@ -118,6 +141,10 @@ func (s *Share) acquire(used, need int) (held int) {
 	if unused := s.held - s.need; unused > 0 {
 		s.held -= unused
 		p.free += unused
+	}
+	if owed := min(-p.free, s.held-s.used); owed > 0 {
+		s.held -= owed
+		p.free += owed
 	}
 	for p.free > 0 {
 		w := p.short(nil)

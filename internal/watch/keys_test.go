@@ -52,7 +52,7 @@ func testKeys(t *testing.T, tracking bool) *keysBundle {
 		}}
 	}
 	b.Order = New(base, lanes.New(base, noLimits{}, func(f func()) { f() }, func() {}), Options{
-		Queues: spec, Order: queues.Strict, Interval: time.Minute,
+		List: List{Queues: spec, Order: queues.Strict}, Interval: time.Minute,
 		Peers: func() int { return 1 }, Waits: func(string) bool { return false },
 		Watched: []outcome.Watched{watched("resque:go:a"), watched("resque:go:b")}, Busy: func() bool { return b.busy },
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Order is the poller's source of jobs. It asks queues and lanes in the order of the settings.
+// Order is the poller's source of jobs. It asks queues and lanes in the order of a list, which may change: see Work.
 // It belongs to the poller's goroutine.
 type Order struct {
 	Queues
@@ -26,14 +26,25 @@ type Order struct {
 	waits   func(queue string) bool // see Options
 	closed  func(queue string) bool // see Options
 	took    func(string, int)       // see Options
+	leave   func(works func(queue string) bool)
+	changes []change // to come, in their order
 	keys    keys
 	said    logging.Once
 }
 
+// List is which queues an Order asks, and how.
+type List struct {
+	Queues queues.Spec
+	Order  string // in which they are asked, as queues.Strict
+
+	// Closed reports whether a queue is not to be asked now, nor its lanes; nil: none is. When that changes, Changed is
+	// called with the queue.
+	Closed func(queue string) bool
+}
+
 // Options is what an Order needs to know of the settings, and of others.
 type Options struct {
-	Queues   queues.Spec
-	Order    string        // in which they are asked, as queues.Strict
+	List
 	Interval time.Duration // between looks at all queues
 
 	// Exits says that the process is to end once all queues are empty.
@@ -46,9 +57,8 @@ type Options struct {
 	// else sorts the queue meanwhile.
 	Waits func(queue string) bool
 
-	// Closed reports whether a queue is not to be asked now, nor its lanes; nil: none is. When that changes, Changed is
-	// called with the queue.
-	Closed func(queue string) bool
+	// Leave has the jobs go back that this process holds ahead and whose queues it works no more.
+	Leave func(works func(queue string) bool)
 
 	// Took is called with how many jobs were taken from a queue; negative: they went back. nil: nothing is to count them.
 	// Jobs that are put into lanes have left their queue.
@@ -63,7 +73,7 @@ type Options struct {
 func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 	s := &Order{
 		Queues: newQueues(o.Queues, o.Order, o.Interval),
-		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits, took: o.Took,
+		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits, took: o.Took, leave: o.Leave,
 		wakeups: wakeups{clock: b.Clock, peers: o.Peers},
 		keys:    newKeys(b, o.Watched, o.Busy, o.Interval),
 	}
@@ -73,6 +83,29 @@ func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 	l.Took = s.took
 	s.forget()
 	return s
+}
+
+// change is a list that is to be worked, and what is called when it is.
+type change struct {
+	List
+	done func()
+}
+
+// Work has the Order ask the queues of another list, and calls done when it does. That is in a Tick: between two exchanges,
+// when all is known that Redis has reserved for this process. No job of a queue that the list has not is taken, or started,
+// after that.
+func (o *Order) Work(l List, done func()) { o.changes = append(o.changes, change{l, done}) }
+
+// relist makes the changes that are to come.
+func (o *Order) relist() {
+	for _, c := range o.changes {
+		o.closed = c.Closed
+		o.Queues.relist(c.Queues, c.Order)
+		o.forget()
+		o.leave(c.Queues.Works)
+		c.done()
+	}
+	o.changes = nil
 }
 
 // Lanes returns the lanes that the Order asks.
@@ -101,6 +134,9 @@ func (o *Order) forget() {
 // Tick is called each turn, before the others. It acts on times that have come, and reports whether
 // the fleet is paused, as far as is known.
 func (o *Order) Tick(now time.Time) (paused bool) {
+	if len(o.changes) > 0 {
+		o.relist()
+	}
 	if !o.wakeups.waits(now) {
 		o.wakeups.stop()
 	}

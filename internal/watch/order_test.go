@@ -41,7 +41,7 @@ func testWatch(t *testing.T, names, order string, tracking bool) *Order {
 	base := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}
 	l := lanes.New(base, noLimits{}, func(f func()) { f() }, func() {})
 	o := New(base, l, Options{
-		Queues: spec, Order: order, Interval: time.Minute,
+		List: List{Queues: spec, Order: order}, Interval: time.Minute,
 		Peers: func() int { return 1 }, Waits: func(string) bool { return false },
 	})
 	o.Connected(tracking)

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -22,7 +23,8 @@ type Queues struct {
 	next     time.Time // the next look at all queues
 
 	tracking bool            // Redis notifies of changes
-	all      []queues.Queue  // that the list in the settings stands for
+	all      []queues.Queue  // that the list stands for
+	former   map[string]bool // were in a list before; Redis may still watch them
 	empty    map[string]bool // found empty; with tracking, Redis watches them
 	changed  map[string]bool // those that Redis reported while an exchange was under way
 
@@ -45,6 +47,23 @@ type Queues struct {
 
 func newQueues(spec queues.Spec, order string, interval time.Duration) Queues {
 	return Queues{spec: spec, asker: queues.NewAsker(order), interval: interval, changed: make(map[string]bool)}
+}
+
+// relist has another list of queues worked. forget must follow.
+func (q *Queues) relist(spec queues.Spec, order string) {
+	if order != q.asker.Order() {
+		q.asker = queues.NewAsker(order)
+	}
+	if q.former == nil {
+		q.former = make(map[string]bool)
+	}
+	names := make([]string, len(q.all))
+	for i, queue := range q.all {
+		names[i] = queue.Name
+		q.former[queue.Name] = true
+	}
+	q.spec, q.all = spec, spec.Resolve(names) // of a list with patterns, these until the set of queues was read
+	maps.DeleteFunc(q.former, func(name string, _ bool) bool { return spec.Works(name) })
 }
 
 // forget makes the next look a full one.
@@ -88,6 +107,9 @@ func (q *Queues) filled(name string) bool {
 	case resque.QueuesChanged:
 		q.list, q.listUnwatched = true, true
 	default:
+		if q.former[name] {
+			return false
+		}
 		delete(q.empty, name)
 		q.changed[name] = true
 		return true
@@ -163,7 +185,7 @@ func (q *Queues) plan(n int, committing bool, source func(name string) (open, ra
 }
 
 // answered takes what an exchange found in the lists. It reports whether the queues that the list
-// in the settings comes to are others than before.
+// stands for are not those of before.
 func (q *Queues) answered(x *resque.Exchange, r resque.Exchanged) (others bool) {
 	if x.List && !r.Unlisted {
 		q.listed = true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 )
 
 func TestIdleStop(t *testing.T) {
@@ -193,7 +194,7 @@ func TestStopTimeOfAProcess(t *testing.T) {
 	most := goworker.StopTime(goworker.WorkerSettings{ShutdownTimeout: 500 * time.Millisecond})
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	if status, took := p.wait(), time.Since(began); status != 1 || took > most {
+	if status, took := p.wait(), time.Since(began); status != 1 || took > most+daemontest.Late {
 		t.Errorf("exit status %d after %v; want 1 within %v", status, took, most)
 	}
 	for _, says := range []string{"Deaf of queue work", "Redis confirmed no outcome of 2 jobs, which stay in resque:go:inflight:" + id} {

@@ -27,7 +27,7 @@ func TestHistoryAddsUp(t *testing.T) {
 
 	next := daemontest.SetupOn(t, b.Redis, func(s *goworker.WorkerSettings) { s.QueuesString = "other" })
 	next.Start()
-	in := next.Daemon.Client().Inspect()
+	in := next.Inspect()
 	var h inspect.History
 	b.Eventually("the history has all jobs", func() bool {
 		var err error

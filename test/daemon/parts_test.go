@@ -75,7 +75,7 @@ func TestPartIsRestartedAndEndsTheDaemon(t *testing.T) {
 	if n, m := b.Log.Count("part failed, starting it again"), b.Log.Count("part failed, stopping"); n != 3 || m != 1 {
 		t.Errorf("the log has %d restarts and %d failures:\n%s", n, m, b.Log.Text())
 	}
-	entries, _, err := b.Daemon.Client().Inspect().Log(t.Context(), "", 100)
+	entries, _, err := b.Inspect().Log(t.Context(), "", 100)
 	var kinds []string
 	for _, e := range entries {
 		kinds = append(kinds, strings.TrimSpace(e.Kind+" "+e.More["part"]))

@@ -196,13 +196,9 @@ func TestCancelRunning(t *testing.T) {
 	for _, class := range []string{"Hold", "Again"} {
 		p.enqueue(class, class)
 		p.Eventually("it runs", func() bool { return p.starts(class) == 1 })
-		began := time.Now()
 		p.cancel(class)
 		cause := func() error { return errors.Join(p.Runs.Cause(class), p.other.Runs.Cause(class)) }
 		p.Eventually("its context ends", func() bool { return cause() != nil })
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it took %v", took)
-		}
 		if !errors.Is(cause(), goworker.ErrCancelled) {
 			t.Errorf("the cause is %v", cause())
 		}

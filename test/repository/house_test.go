@@ -45,7 +45,7 @@ var layers = [][]string{
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "internal/depth", "internal/rule", "internal/usage", "inspect"},
 	{"inspect/checks", "internal/await", "internal/control", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/record", "internal/scheduler", "internal/sweep", "internal/tokens"},
 	{"internal/watch", "internal/drain", "internal/leased", "internal/neighbor", "internal/taker", "internal/trial"},
-	{"internal/inflight", "internal/gateway"},
+	{"internal/inflight", "internal/gateway", "internal/roster"},
 	{""},
 }
 

@@ -5,7 +5,6 @@ package events
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -46,6 +45,7 @@ type Events struct {
 	config Config
 	store  events.Store
 	loop   *part.Loop
+	seat   Seat          // its own, which it holds
 	width  atomic.Uint32 // what is sent now. Written with the mutex held
 
 	mu    sync.Mutex
@@ -65,6 +65,7 @@ func New(b part.Base, c Config) *Events {
 	e.loop = part.NewLoop(b, "events", e.turn)
 	e.loop.Quiet = packEvery
 	e.loop.End = e.line.Close
+	e.seat.Take(e)
 	return e
 }
 
@@ -77,13 +78,13 @@ func (e *Events) Feature(outcome.Deps) outcome.Feature {
 		Bind: func(c *outcome.Class) outcome.Policy {
 			switch {
 			case c == nil:
-				return policy{e: e}
+				return policy{seat: &e.seat}
 			case e.width.Load() == all:
-				return wide{policy{e: e}}
+				return wide{policy{seat: &e.seat}, e}
 			}
 			return nil
 		},
-		Close: e.close,
+		Close: e.Close,
 	}
 }
 
@@ -193,8 +194,8 @@ func (e *Events) unwritten(err error) {
 	}
 }
 
-// close sends the last pack. The loop has ended, and so have the jobs.
-func (e *Events) close() {
+// Close sends the last pack. The loop has ended, and so have the jobs.
+func (e *Events) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWithin)
 	defer cancel()
 	if err := e.send(ctx); err != nil {
@@ -204,24 +205,59 @@ func (e *Events) close() {
 	e.line.Close()
 }
 
-// Ended says that a job is done. The worker that ended it calls this: Set.Watch. How a job ends badly stands with its commit.
+// Ended says that a job is done. The worker that ended it calls this: Set.Watch. Servers call it for jobs that clients had. How a job
+// ends badly stands with its commit.
 func (e *Events) Ended(j *outcome.Job, o *outcome.Outcome) {
-	if e.width.Load() < all || o.State != outcome.Done && o.State != outcome.Snoozed {
+	if !e.Wants() {
 		return
 	}
-	e.add(o.State.String(), j, o.Ran)
+	kind := o.State.String()
+	switch {
+	case o.State == outcome.Done, o.State == outcome.Snoozed:
+	case o.State == outcome.Returned && j.Started && j.Place != "": // for those of workers see wide
+		kind = events.Returned
+	default:
+		return
+	}
+	e.add(kind, of{queue: j.Queue, class: j.Name, id: j.ID, attempt: j.Attempt, took: o.Ran})
+}
+
+// Wants reports whether a listener asks for all events.
+func (e *Events) Wants() bool { return e.width.Load() == all }
+
+// Enqueued says that a program of this process has put a job into its queue, or delayed it.
+func (e *Events) Enqueued(queue, class, id string) { e.say(events.Enqueued, queue, class, id, 0) }
+
+// Given says that a client of this server has got a job.
+func (e *Events) Given(queue, class, id string, attempt int) {
+	e.say(events.Started, queue, class, id, attempt)
+}
+
+// Done says that a client of this server has done a job. Its class may be "": no program has read the job again.
+func (e *Events) Done(queue, class, id string) { e.say(outcome.Done.String(), queue, class, id, 0) }
+
+func (e *Events) say(kind, queue, class, id string, attempt int) {
+	if e.Wants() {
+		e.add(kind, of{queue: queue, class: class, id: id, attempt: attempt})
+	}
+}
+
+// of is the job that an event is about.
+type of struct {
+	queue, class, id string
+	attempt          int
+	took             time.Duration
 }
 
 // add packs an event.
-func (e *Events) add(kind string, j *outcome.Job, took time.Duration) {
+func (e *Events) add(kind string, job of) {
 	e.mu.Lock()
 	first := e.pack.empty()
 	if e.pack.singly() {
-		event := eventOf(kind, j, took, e.config.Now())
-		event.Process = ""
+		event := job.event(kind, e.config.Now())
 		e.pack.add(&event)
 	} else {
-		e.pack.sum(kind, j.Name, took)
+		e.pack.sum(kind, job.class, job.took)
 	}
 	e.mu.Unlock()
 	if first {
@@ -229,69 +265,12 @@ func (e *Events) add(kind string, j *outcome.Job, took time.Duration) {
 	}
 }
 
-// eventOf is what an event says of a job.
-func eventOf(kind string, j *outcome.Job, took time.Duration, now time.Time) events.Event {
-	name := func(text string) string { return logging.Shorten(text, events.MostName) }
+// event is what an event says of the job.
+func (j of) event(kind string, now time.Time) events.Event {
 	return events.Event{
-		Kind: kind, At: now.UnixMilli(), Process: name(j.Process), Queue: name(j.Queue), Class: name(j.Name), ID: name(j.ID),
-		Attempt: j.Attempt, Took: float64(took.Microseconds()) / 1000,
+		Kind: kind, At: now.UnixMilli(), Queue: name(j.queue), Class: name(j.class), ID: name(j.id),
+		Attempt: j.attempt, Took: float64(j.took.Microseconds()) / 1000,
 	}
 }
 
-// policy says how a job ended badly.
-type policy struct {
-	outcome.None
-	e *Events
-}
-
-// wide also says that a job begins. It is the policy of each class while a listener asks for all events.
-type wide struct{ policy }
-
-// Wrap says that the job begins.
-func (p wide) Wrap(next outcome.Handler) outcome.Handler {
-	return func(ctx context.Context, j *outcome.Job) error {
-		if p.e.width.Load() == all {
-			p.e.add("started", j, 0)
-		}
-		return next(ctx, j)
-	}
-}
-
-// Settle adds the event to the commit, so that it stands there with the end or not at all.
-func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
-	if p.e.width.Load() == off {
-		return
-	}
-	kind := badEnd(j, o)
-	if kind == "" {
-		return
-	}
-	var took time.Duration
-	if j.Started && !j.Dead {
-		took = clock.Since(p.e.base.Clock, j.StartedAt)
-	}
-	event := eventOf(kind, j, took, p.e.config.Now())
-	if o.Err != nil {
-		event.Text = logging.Shorten(fmt.Sprint(o.Err), events.MostText)
-	}
-	o.Effects = append(o.Effects, p.e.store.End(event)...)
-}
-
-// badEnd names the end of a job, if it is one that operators want to know of.
-func badEnd(j *outcome.Job, o *outcome.Outcome) string {
-	var poison *outcome.Poison
-	switch o.State {
-	case outcome.Failed:
-		if errors.As(o.Err, &poison) {
-			return "poison"
-		}
-		return "failed"
-	case outcome.Retried, outcome.Expired, outcome.Discarded, outcome.Cancelled:
-		return o.State.String()
-	case outcome.Returned:
-		if j.Dead {
-			return "recovered"
-		}
-	}
-	return ""
-}
+func name(text string) string { return logging.Shorten(text, events.MostName) }

@@ -19,11 +19,11 @@ const roomForSums = 8 << 10
 type pack struct {
 	singles int
 	body    []byte
-	sums    map[of]*sum
+	sums    map[summed]*sum
 }
 
-// of is what a sum is of.
-type of struct{ kind, class string }
+// summed is what a sum is of.
+type summed struct{ kind, class string }
 
 // sum is many events of a class.
 type sum struct {
@@ -44,13 +44,13 @@ func (p *pack) add(e *events.Event) {
 }
 
 func (p *pack) sum(kind, class string, took time.Duration) {
-	s := p.sums[of{kind, class}]
+	s := p.sums[summed{kind, class}]
 	if s == nil {
 		if p.sums == nil {
-			p.sums = make(map[of]*sum)
+			p.sums = make(map[summed]*sum)
 		}
 		s = new(sum)
-		p.sums[of{kind, class}] = s
+		p.sums[summed{kind, class}] = s
 	}
 	s.count++
 	if took > 0 {
@@ -61,8 +61,8 @@ func (p *pack) sum(kind, class string, took time.Duration) {
 // take empties the pack, and returns what it was.
 func (p *pack) take(now time.Time) []byte {
 	body := p.body
-	for of, s := range p.sums {
-		e := events.Event{Kind: of.kind, At: now.UnixMilli(), Class: logging.Shorten(of.class, events.MostName), Count: s.count}
+	for what, s := range p.sums {
+		e := events.Event{Kind: what.kind, At: now.UnixMilli(), Class: logging.Shorten(what.class, events.MostName), Count: s.count}
 		if q, ok := s.took.Quantile(0.95); ok {
 			e.P95 = float64(q.Microseconds()) / 1000
 		}

@@ -45,6 +45,16 @@ const (
 	AllNotice  = "events-all"
 )
 
+// The kinds of events that are not the words for a state of a job.
+const (
+	Recovered = "recovered"
+	Poison    = "poison"
+	Step      = "step"
+	Started   = "started"
+	Returned  = "returned"
+	Enqueued  = "enqueued"
+)
+
 // Store is resque's Store with the words of events.
 type Store struct{ resque.Store }
 

@@ -23,10 +23,19 @@ var scriptFiles embed.FS
 func Scripts() map[string]string { return resque.ScriptsOf(scriptFiles) }
 
 // Store is the failure lists of one namespace. Like resque.Store it is a value.
-type Store struct{ store resque.Store }
+type Store struct {
+	store  resque.Store
+	onPage func() error // see OnPage; nil: there is nothing to do
+}
 
 // New returns the failure lists of a Store's namespace.
-func New(s resque.Store) Store { return Store{s} }
+func New(s resque.Store) Store { return Store{store: s} }
+
+// OnPage has f called after each page that is read of a list. An error of f ends the reading.
+func (s Store) OnPage(f func() error) Store {
+	s.onPage = f
+	return s
+}
 
 var (
 	retryScript  = resque.LoadScript(scriptFiles, "retry")

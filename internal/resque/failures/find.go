@@ -50,6 +50,9 @@ func (s Store) Search(c redis.Conn, lists []string, filter Filter, after string,
 	return found, "", nil
 }
 
+// ErrCursor is in the error for a place to go on from that no page ended with.
+var ErrCursor = errors.New("no page of this search ended there")
+
 // cursor is the progress of a search: the position of the last failure it returned.
 type cursor struct {
 	index int64
@@ -73,7 +76,7 @@ func parseCursor(text string) (cursor, error) {
 			return cursor{index, parts[2]}, nil // between them older releases had the failure's id
 		}
 	}
-	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on: no page ended there", text)
+	return cursor{}, fmt.Errorf("%q is not where a search of failures goes on: %w", text, ErrCursor)
 }
 
 // Groups counts the failures that match by class and exception, most first.

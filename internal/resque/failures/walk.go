@@ -51,7 +51,10 @@ func (w *walk) read(start, end int64) ([][]byte, error) {
 	if len(raws) > 0 {
 		w.size = min(max(leastPage, int64(len(raws))*pageBytes/int64(total)), 4*w.size, mostPage)
 	}
-	return raws, nil
+	if w.onPage != nil {
+		err = w.onPage()
+	}
+	return raws, err
 }
 
 // page is a run of elements of a list, the first of them at position start.

@@ -75,6 +75,7 @@ func (p *program) failures(c *cobra.Command, verb inspect.Verb, all, done string
 
 // failuresByID retries or removes failures by their ids.
 func (o *operator) failuresByID(ctx context.Context, ids []string, all, what string, change func(l *inspect.FailureList, ctx context.Context, ids ...string) (int, error)) error {
+	ids = distinct(ids)
 	asked := plan{Sentence: fmt.Sprintf(all, view.Plural(int64(len(ids)), "failure")), Count: int64(len(ids))}
 	looking, cancel := o.within(ctx)
 	defer cancel()

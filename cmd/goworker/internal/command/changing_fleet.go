@@ -17,6 +17,7 @@ func (p *program) workersRm() *cobra.Command {
 		Long: "rm removes a worker whose heartbeat is more than 300 seconds old, or that sends none and belongs to no live goworker process. A job that it had in hand\n" +
 			"is filed as a failure: Resque::PruneDeadWorkerDirtyExit. Other workers are refused.",
 	}, func(ctx context.Context, o *operator, ids []string) error {
+		ids = distinct(ids)
 		asked := plan{Sentence: "remove " + named("worker", ids), Count: int64(len(ids))}
 		looking, cancel := o.within(ctx)
 		defer cancel()
@@ -83,6 +84,7 @@ func (p *program) limitsReset() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "reset LIMIT…", Short: "Let processes write the numbers of their programs again", Args: some("limits, as limits ls names them"),
 	}, func(ctx context.Context, o *operator, limits []string) error {
+		limits = distinct(limits)
 		if ok, err := o.agree(ctx, plan{Sentence: "reset the " + named("limit", limits), Count: int64(len(limits))}); !ok {
 			return err
 		}
@@ -100,6 +102,7 @@ func (p *program) locksRelease() *cobra.Command {
 		Long: "release looks for the job of a lock everywhere at one instant, jobs that clients hold over HTTP too, and releases the lock where the job is nowhere.\n" +
 			"A job that a Ruby worker runs is nowhere too. With --force it looks for nothing, and a second equal job may run beside the first.",
 	}, func(ctx context.Context, o *operator, locks []string) error {
+		locks = distinct(locks)
 		asked := plan{Sentence: "release the " + named("lock", locks), Count: int64(len(locks))}
 		found := make(map[string]inspect.Lock, len(locks))
 		looking, cancel := o.within(ctx)

@@ -39,6 +39,7 @@ func (p *program) cancels() *cobra.Command {
 			}
 			return o.goOn(ctx, plan.Query)
 		}
+		args = distinct(args)
 		if ok, err := o.confirm(ctx, plan{Sentence: "cancel " + named("job", args), Count: int64(len(args))}); !ok {
 			return err
 		}
@@ -89,6 +90,7 @@ func (p *program) cancelledLift() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "lift ID…", Short: "Take back the cancel of jobs that have not ended", Args: some("ids of jobs"),
 	}, func(ctx context.Context, o *operator, ids []string) error {
+		ids = distinct(ids)
 		if ok, err := o.confirm(ctx, plan{Sentence: "take back the cancel of " + named("job", ids), Count: int64(len(ids))}); !ok {
 			return err
 		}

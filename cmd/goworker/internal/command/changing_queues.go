@@ -19,6 +19,7 @@ func (p *program) queuesPause() *cobra.Command {
 		Long: "pause stops all goworker processes from taking jobs of the queues, until resume or as long as --for says. Jobs that run go on.\n" +
 			"Ruby's workers know no paused queues, and go on to take from them.",
 	}, func(ctx context.Context, o *operator, queues []string) error {
+		queues = distinct(queues)
 		if ok, err := o.agree(ctx, plan{Sentence: "pause " + named("queue", queues), Count: int64(len(queues))}); !ok {
 			return err
 		}
@@ -35,6 +36,7 @@ func (p *program) queuesResume() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "resume QUEUE…", Short: "End the pause of queues", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
 	}, func(ctx context.Context, o *operator, queues []string) error {
+		queues = distinct(queues)
 		if ok, err := o.agree(ctx, plan{Sentence: "resume " + named("queue", queues), Count: int64(len(queues))}); !ok {
 			return err
 		}
@@ -85,7 +87,8 @@ func (p *program) queuesWait() *cobra.Command {
 	var empty bool
 	c := p.long(&cobra.Command{
 		Use: "wait QUEUE… --empty", Short: "Wait until queues are empty", Args: some("the names of queues"), ValidArgsFunction: p.completeQueues,
-		Long:    "wait ends with 0 when no job waits in the queues or their lanes, and with 124 after --timeout. Delayed and running jobs do not count.",
+		Long: "wait ends with 0 when no job waits in the queues or their lanes, and with 124 after --timeout. Delayed and running jobs do not count.\n" +
+			"A queue that nothing knows is a mistake, and ends it with 3 at once.",
 		Example: "  goworker queues wait mail reports --empty --timeout 10m",
 	}, func(ctx context.Context, o *operator, queues []string) error {
 		if !empty {
@@ -93,6 +96,9 @@ func (p *program) queuesWait() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, errDeadline)
 		defer cancel()
+		if err := o.knowQueues(ctx, queues); err != nil {
+			return o.late(ctx, err)
+		}
 		last := int64(-1) // nobody knows yet
 		for {
 			waiting, err := o.waiting(ctx, queues)
@@ -118,6 +124,24 @@ func (p *program) queuesWait() *cobra.Command {
 	})
 	c.Flags().BoolVar(&empty, "empty", false, "wait until no job waits")
 	return c
+}
+
+// knowQueues returns an error that names those of the queues that nothing knows.
+func (o *operator) knowQueues(ctx context.Context, queues []string) error {
+	var unknown []string
+	for _, queue := range queues {
+		known, err := o.in.KnowsQueue(ctx, queue)
+		if err != nil {
+			return err
+		}
+		if !known {
+			unknown = append(unknown, escaped(queue))
+		}
+	}
+	if len(unknown) > 0 {
+		return nothing("there is no queue %s", andList(unknown))
+	}
+	return nil
 }
 
 // waitEvery is how often wait looks.

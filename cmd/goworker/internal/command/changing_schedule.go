@@ -19,6 +19,7 @@ func (p *program) schedulePause() *cobra.Command {
 		Use: "pause NAME…", Short: "Let the ticks of recurring schedules pass without a job", Args: some("names of schedules"),
 		Long: "pause holds in the whole fleet, until resume. The ticks are not fired later. Ruby's schedulers do not know of it, and go on.",
 	}, func(ctx context.Context, o *operator, schedules []string) error {
+		schedules = distinct(schedules)
 		if ok, err := o.agree(ctx, plan{Sentence: "pause " + named("schedule", schedules), Count: int64(len(schedules))}); !ok {
 			return err
 		}
@@ -36,6 +37,7 @@ func (p *program) scheduleResume() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "resume NAME…", Short: "End the pause of recurring schedules", Args: some("names of schedules"),
 	}, func(ctx context.Context, o *operator, schedules []string) error {
+		schedules = distinct(schedules)
 		if ok, err := o.agree(ctx, plan{Sentence: "resume " + named("schedule", schedules), Count: int64(len(schedules))}); !ok {
 			return err
 		}
@@ -51,6 +53,7 @@ func (p *program) scheduleRun() *cobra.Command {
 		Long: "run enqueues the job beside its ticks, also while the schedule is paused. It knows the schedules that are in Redis for all; one in the code or the file of a\n" +
 			"process is run by that program.",
 	}, func(ctx context.Context, o *operator, schedules []string) error {
+		schedules = distinct(schedules)
 		asked := plan{Sentence: "run " + named("schedule", schedules) + " now", Count: int64(len(schedules))}
 		looking, cancel := o.within(ctx)
 		defer cancel()
@@ -77,6 +80,7 @@ func (p *program) scheduleRm() *cobra.Command {
 		Long: "rm removes schedules of which Redis is the home; daemons and Ruby's schedulers in dynamic mode drop them within seconds. Jobs that were enqueued stay. To bring one\n" +
 			"back, a program schedules it again; --json prints what it was.",
 	}, func(ctx context.Context, o *operator, schedules []string) error {
+		schedules = distinct(schedules)
 		asked := plan{Sentence: "remove " + named("schedule", schedules), Count: int64(len(schedules))}
 		was := make(map[string]inspect.ScheduleInfo, len(schedules))
 		looking, cancel := o.within(ctx)

@@ -240,6 +240,7 @@ func (o *operator) fix(ctx context.Context, findings []checks.Finding, t *tally)
 		o.note("there is nothing that --fix mends")
 		return nil
 	}
+	o.by("doctor")
 	for _, f := range findings {
 		goOn, err := o.confirm(ctx, plan{
 			Sentence: fmt.Sprintf("mend what check %d found: %s", f.Check.Number, view.Text(f.Sentence)), Count: 1,
@@ -254,7 +255,7 @@ func (o *operator) fix(ctx context.Context, findings []checks.Finding, t *tally)
 			continue
 		}
 		limited, cancel := o.within(ctx)
-		changed, err := checks.Fix(limited, o.in.By(o.p.who(), "doctor"), f)
+		changed, err := checks.Fix(limited, o.in, f)
 		err = o.late(limited, err)
 		cancel()
 		if err != nil {

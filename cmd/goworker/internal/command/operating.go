@@ -146,9 +146,27 @@ func (o *operator) followed(ctx context.Context, last inspect.Operation, again s
 	case last.Undoing && last.Gone > 0:
 		return partly("%s could not be taken back: %s", view.Plural(last.Gone, "job"), lost(last.Plan))
 	case last.Refused > 0:
-		return partly("%s could not be changed, the last because: %s", view.Plural(last.Refused, "job"), escaped(last.Refusal))
+		return unchanged(last)
+	case last.Done == 0 && last.State == inspect.OperationDone && last.Plan.Verb != inspect.ForgetQueue:
+		return nothing("no job was where it was found any more; nothing was changed")
 	}
 	return nil
+}
+
+// unchanged is the error of an operation that could not change all of its jobs.
+func unchanged(op inspect.Operation) error {
+	why := escaped(op.Refusal)
+	if op.Refused > 1 {
+		why = "the reason of the last one is that " + why
+	}
+	err := fmt.Errorf("%s could not be changed: %s", view.Plural(op.Refused, "job"), why)
+	switch {
+	case op.Done > 0:
+		return exitError{exitPartly, err}
+	case op.Refusal == inspect.RefusalGone:
+		return exitError{exitNothing, err}
+	}
+	return exitError{exitFailed, err}
 }
 
 // past are the verbs of operations in sentences about what was done.
@@ -247,7 +265,7 @@ func (o *operator) chosen(ctx context.Context, words []string, p *inspect.Plan, 
 	}
 	ctx, cancel := o.within(ctx)
 	defer cancel()
-	for _, id := range words {
+	for _, id := range distinct(words) {
 		jobs, err := o.allNamed(ctx, id, in...)
 		if err != nil {
 			return o.late(ctx, err)
@@ -296,6 +314,7 @@ func (p *program) operationsStop() *cobra.Command {
 	return p.changes(&cobra.Command{
 		Use: "stop ID…", Short: "Stop operations between two steps, whichever program runs them", Args: some("ids of operations"),
 	}, func(ctx context.Context, o *operator, ids []string) error {
+		ids = distinct(ids)
 		if ok, err := o.agree(ctx, plan{Sentence: "stop " + named("operation", ids), Count: int64(len(ids))}); !ok {
 			return err
 		}

@@ -63,11 +63,11 @@ func (o *operator) reach(c *cobra.Command) error {
 	return nil
 }
 
-// distinct are URIs without those that were given before: a Redis that is named twice counts once.
-func distinct(uris []string) (once []string) {
-	for _, uri := range uris {
-		if !slices.Contains(once, uri) {
-			once = append(once, uri)
+// distinct are words of a command line without those that were given before: a Redis or a job that is named twice counts once.
+func distinct(words []string) (once []string) {
+	for _, word := range words {
+		if !slices.Contains(once, word) {
+			once = append(once, word)
 		}
 	}
 	return once

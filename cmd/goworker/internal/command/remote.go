@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ func (p *program) controls() *cobra.Command {
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
-	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
 	return c
 }
@@ -242,10 +243,29 @@ func (p *program) controlConcurrency() *cobra.Command {
 	return p.orders(&cobra.Command{
 		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time, until their end", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
 	}, func(args []string) (order, error) {
-		return order{verb: "concurrency", sentence: "change the concurrency to " + escaped(args[0]) + " in", opts: []control.CallOption{
+		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]string{"workers": args[0]}),
 		}}, nil
 	})
+}
+
+func (p *program) controlQueues() *cobra.Command {
+	c := &cobra.Command{
+		Use: "queues", Short: "Change which queues processes work, until their end", Args: nounArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	for _, v := range []struct{ use, short, sentence, arg string }{
+		{"add", "Have processes work more queues", "add these queues to those of", "add"},
+		{"rm", "Have processes work some queues no more", "remove these queues from those of", "remove"},
+		{"set", "Have processes work these queues and no others", "set the queues of", "set"},
+	} {
+		c.AddCommand(p.orders(&cobra.Command{
+			Use: v.use + " QUEUE…", Short: v.short, Args: someOf(1, math.MaxInt, "queues as -queues takes them: names, patterns, weights as in high=2, and exclusions as in '!low'"),
+		}, func(args []string) (order, error) {
+			return order{verb: control.WorkQueues, sentence: v.sentence, opts: []control.CallOption{control.Args(map[string][]string{v.arg: args})}}, nil
+		}))
+	}
+	return c
 }
 
 func (p *program) controlShutdown() *cobra.Command {

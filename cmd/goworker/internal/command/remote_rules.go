@@ -40,6 +40,7 @@ func (p *program) controlPause(pause bool) *cobra.Command {
 			if len(classes) > 0 {
 				noun, of = "class", classes
 			}
+			of = distinct(of)
 			if ok, err := o.agree(ctx, plan{Sentence: use + " " + named(noun, of), Count: int64(len(of))}); !ok {
 				return err
 			}
@@ -247,6 +248,7 @@ func (p *program) controlReset() *cobra.Command {
 		if class {
 			noun = "class"
 		}
+		names = distinct(names)
 		if ok, err := o.agree(ctx, plan{Sentence: "reset the " + named(noun, names), Count: int64(len(names))}); !ok {
 			return err
 		}

@@ -1,0 +1,174 @@
+// Package roster changes what a daemon works while it runs: how many jobs at a time, and which queues. The settings say what
+// the next run begins with.
+package roster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// MostWorkers is how many workers a process may have: other processes must be able to unregister them all.
+const MostWorkers = 1 << 12
+
+// List is which queues a daemon works, and in which order it asks them.
+type List struct {
+	queues.Spec
+	Order string
+}
+
+// Config is what a Roster needs of the daemon.
+type Config struct {
+	Log     *slog.Logger
+	Lease   *fleet.Lease
+	Workers int    // of the settings
+	List    List   // of the settings
+	Order   string // that the settings give to every list; "": each list has its own
+
+	// Work has the poller work a list, and returns when it does.
+	Work func(context.Context, List) error
+
+	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
+	Lies func(queues.Spec) error
+
+	// Team are the shards that share their workers; nil: there is one Redis.
+	Team *Team
+}
+
+// Roster is what one daemon works. Its methods are safe for concurrent use.
+type Roster struct {
+	Config
+
+	mu      sync.Mutex
+	wanted  List
+	present List // that the poller works
+}
+
+// New returns the roster of a run that begins.
+func New(c Config) *Roster {
+	r := &Roster{Config: c, wanted: c.List, present: c.List}
+	if c.Team != nil {
+		c.Team.join(r)
+	}
+	return r
+}
+
+// Change is what became of a change.
+type Change[T any] struct {
+	From, To T
+
+	// Settings is what the settings say.
+	Settings T
+
+	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
+	// have ended.
+	Busy []*outcome.Job
+}
+
+// List returns the list that the poller works now.
+func (r *Roster) List() List {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.present
+}
+
+// Resize changes how many jobs run at a time.
+func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
+	if n < 1 || n > MostWorkers {
+		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	if r.Team != nil {
+		return r.Team.Resize(ctx, n)
+	}
+	return r.resize(ctx, n)
+}
+
+func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
+	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: r.Workers}
+	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
+		return c, fmt.Errorf("changing the concurrency to %d: %w", n, err)
+	}
+	c.Busy = r.Lease.Status.Beyond(n)
+	return c, nil
+}
+
+// Set changes the list to others.
+func (r *Roster) Set(ctx context.Context, lists ...string) (Change[string], error) {
+	return r.relist(ctx, func(queues.Spec) (queues.Spec, error) { return queues.Parse(lists) })
+}
+
+// Add adds entries to the list.
+func (r *Roster) Add(ctx context.Context, lists ...string) (Change[string], error) {
+	return r.relist(ctx, func(q queues.Spec) (queues.Spec, error) { return q.With(lists) })
+}
+
+// Remove removes entries from the list.
+func (r *Roster) Remove(ctx context.Context, lists ...string) (Change[string], error) {
+	return r.relist(ctx, func(q queues.Spec) (queues.Spec, error) { return q.Without(lists) })
+}
+
+func (r *Roster) relist(ctx context.Context, edit func(queues.Spec) (queues.Spec, error)) (Change[string], error) {
+	r.mu.Lock()
+	from := r.wanted
+	spec, err := edit(from.Spec)
+	if err == nil && r.Lies != nil {
+		err = r.Lies(spec)
+	}
+	if err != nil {
+		r.mu.Unlock()
+		return Change[string]{}, err
+	}
+	r.wanted = List{spec, cmp.Or(r.Order, spec.Order())}
+	r.mu.Unlock()
+	c := Change[string]{From: from.String(), To: spec.String(), Settings: r.Config.List.String()}
+	err = r.Lease.Change(ctx, func(w *fleet.Wanted) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		next := r.wanted // of two changes at a time both callers get the later one
+		w.Queues, w.Apply = next.Label(), func(ctx context.Context) error { return r.apply(ctx, next) }
+	})
+	if err != nil {
+		if errors.Is(err, resque.ErrTaken) || errors.Is(err, resque.ErrManyLists) {
+			r.refused()
+		}
+		return c, fmt.Errorf("changing the queues to %s: %w", c.To, err)
+	}
+	for j := range r.Lease.Status.Jobs {
+		if !strings.HasSuffix(j.Worker, ":"+spec.Label()) {
+			c.Busy = append(c.Busy, j)
+		}
+	}
+	return c, nil
+}
+
+// apply has the poller work a list under which the workers are registered.
+func (r *Roster) apply(ctx context.Context, next List) error {
+	if err := r.Work(ctx, next); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if from := r.present.String(); from != next.String() {
+		r.Log.Info("queues", "from", from, "to", next.String())
+	}
+	r.present = next
+	return nil
+}
+
+// refused goes back to the list that the poller works.
+func (r *Roster) refused() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wanted = r.present; r.Lies != nil {
+		_ = r.Lies(r.present.Spec) // which lay here before
+	}
+}

@@ -1,0 +1,89 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/share"
+)
+
+// Team are the rosters of shards, which share their workers. Its methods are safe for concurrent use.
+type Team struct {
+	Pool *share.Pool
+
+	resizing sync.Mutex // held by one Resize at a time
+
+	mu      sync.Mutex
+	members []*Roster // of the runs under way
+}
+
+// Shared is the pool of the shards; nil: there is one Redis, and t is nil.
+func (t *Team) Shared() *share.Pool {
+	if t == nil {
+		return nil
+	}
+	return t.Pool
+}
+
+// Workers returns how many jobs are to run at a time on all shards together.
+func (t *Team) Workers() int { return t.Pool.Tokens() }
+
+// join adds the roster of a run that begins. Its lease was made with the workers of the pool at that time.
+func (t *Team) join(r *Roster) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.members = append(t.members, r)
+	want(r, t.Workers())
+}
+
+// Leave removes the roster of a run that has ended. Without shards it does nothing.
+func (t *Team) Leave(r *Roster) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.members = slices.DeleteFunc(t.members, func(m *Roster) bool { return m == r })
+}
+
+// want has a lease change its workers when it can, and does not wait for it.
+func want(r *Roster, n int) {
+	if r.Lease.Wanted().Workers == n {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n })
+}
+
+// Resize changes how many jobs run at a time on all shards together. Where there are fewer, no further job starts until so few
+// run. It waits for the shards that are in their fleets. One that is not, takes the number when it comes.
+func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
+	t.resizing.Lock()
+	defer t.resizing.Unlock()
+	c := Change[int]{From: t.Workers(), To: n}
+	t.mu.Lock()
+	t.Pool.Resize(n)
+	members := slices.Clone(t.members)
+	for _, r := range members {
+		want(r, n) // at once, so that no shard waits for another
+	}
+	t.mu.Unlock()
+	var errs []error
+	for _, r := range members {
+		c.Settings = r.Workers
+		if r.Lease.Session() == nil {
+			continue
+		}
+		switch one, err := r.resize(ctx, n); {
+		case err == nil:
+			c.Busy = append(c.Busy, one.Busy...)
+		case !errors.Is(err, fleet.ErrStopped):
+			errs = append(errs, err)
+		}
+	}
+	return c, errors.Join(errs...)
+}

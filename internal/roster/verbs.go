@@ -1,0 +1,99 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/outcome"
+)
+
+// changed is the answer to a verb.
+type changed[T any] struct {
+	From     T      `json:"from"`
+	To       T      `json:"to"`
+	Settings T      `json:"settings"`
+	Busy     []busy `json:"busy,omitempty"`
+}
+
+type busy struct {
+	Worker string    `json:"worker"`
+	Queue  string    `json:"queue"`
+	Since  time.Time `json:"since"`
+}
+
+func answer[T any](c Change[T], err error) (any, error) {
+	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings}
+	for _, j := range c.Busy {
+		a.Busy = append(a.Busy, of(j))
+	}
+	return a, err
+}
+
+func of(j *outcome.Job) busy { return busy{j.Worker, j.Queue, j.StartedAt} }
+
+// Verbs are what operators may change.
+func (r *Roster) Verbs() []control.Verb {
+	return []control.Verb{
+		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, until the process ends: N, +N or -N", Do: r.doResize},
+		{Name: "work-queues", Level: control.Full, Help: "Change which queues it works, until the process ends: add, remove or set some", Do: r.doRelist},
+	}
+}
+
+// doResize changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say needs the level full.
+func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
+	var args struct {
+		Workers string `json:"workers"`
+	}
+	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(args.Workers)
+	if err == nil && strings.ContainsAny(args.Workers[:1], "+-") {
+		n += r.workers()
+	}
+	switch {
+	case err != nil || n < 1 || n > MostWorkers:
+		return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
+	case n > r.Workers:
+		if err := c.Full(); err != nil {
+			return nil, err
+		}
+	}
+	return answer(r.Resize(ctx, n))
+}
+
+// workers returns how many jobs are to run at a time.
+func (r *Roster) workers() int {
+	if r.Team != nil {
+		return r.Team.Workers()
+	}
+	return r.Lease.Wanted().Workers
+}
+
+// doRelist changes the list as an operator says.
+func (r *Roster) doRelist(ctx context.Context, c *control.Call) (any, error) {
+	var args struct{ Add, Remove, Set []string }
+	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	given := 0
+	for _, lists := range [][]string{args.Add, args.Remove, args.Set} {
+		if lists != nil {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return nil, errors.New(`the arguments must have one of "add", "remove" and "set", each a list of queues`)
+	case args.Add != nil:
+		return answer(r.Add(ctx, args.Add...))
+	case args.Remove != nil:
+		return answer(r.Remove(ctx, args.Remove...))
+	}
+	return answer(r.Set(ctx, args.Set...))
+}
