@@ -112,6 +112,9 @@ func (f File) Bounds() []Bound {
 	alone("a ping of 50 processes, p95", "ms", 20, ping)
 	compare("a pause of a queue until the last of 50 processes has read it, p95: a ping", "ms", Bound{Most: 2}, Key{"ours", "pause", 50, "reached_p95_ms"}, ping)
 	compare("a limit of a class until the last of 50 processes has read it, p95: a ping", "ms", Bound{Most: 2}, Key{"ours", "limit", 50, "reached_p95_ms"}, ping)
+	added := Key{"ours", "queue-added", 1, "reached_p95_ms"}
+	compare("a queue is added until its first job starts, p95: a push to an idle process", "ms", Bound{Most: 2}, added, Key{"ours", "queue-idle", 1, "reached_p95_ms"})
+	alone("a queue is added until its first job starts, p95", "ms", 2, added)
 	return list
 }
 

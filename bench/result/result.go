@@ -162,7 +162,7 @@ var Works = []string{
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
 	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
 	"results", "call", "call-many", "waiters", "waiters-burst", "aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
-	"history", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit",
+	"history", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

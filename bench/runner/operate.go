@@ -79,6 +79,12 @@ var gauges = []gauge{
 		"limit-p50-ms": {"limit", 50, "reached_p50_ms"},
 		"limit-p95-ms": {"limit", 50, "reached_p95_ms"},
 	}},
+	{"test/operate/control", "^BenchmarkAdded$", "300x", map[string]rowOf{
+		"idle-p50-ms":  {"queue-idle", 1, "reached_p50_ms"},
+		"idle-p95-ms":  {"queue-idle", 1, "reached_p95_ms"},
+		"added-p50-ms": {"queue-added", 1, "reached_p50_ms"},
+		"added-p95-ms": {"queue-added", 1, "reached_p95_ms"},
+	}},
 }
 
 // gaugeLimit ends a benchmark that hangs.

@@ -175,4 +175,3 @@ func (m *monitor) watch() {
 		}
 	}
 }
-
