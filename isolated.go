@@ -10,12 +10,12 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/cursor"
 	"github.com/goworker/goworker/internal/feature/results"
+	"github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/setting"
-	"github.com/goworker/goworker/internal/workflow"
 )
 
 // DefaultKillGrace is the time from the end of an isolated job's context until its
