@@ -227,6 +227,17 @@ func TestBoundsOfOperators(t *testing.T) {
 		if r, err := p.do(map[string]any{"bounds": "off"}); err != nil || r.From != "4..4" || r.To != "off" {
 			t.Errorf("%+v, %v", r, err)
 		}
+		if r, err := p.do(map[string]any{"bounds": "2..6"}); err != nil || r.To != "2..6" || !p.Fix(4, time.Minute) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		p.renew(59 * time.Second)
+		if b, _ := p.Now(); b.Min != 4 || b.Max != 4 {
+			t.Errorf("the bounds are %s, fixed to 4 for a minute", b)
+		}
+		p.renew(10 * time.Second)
+		if b, _ := p.Now(); b.Max != 0 {
+			t.Errorf("the bounds are %s after a minute, and the settings have none", b)
+		}
 		p.renew(5 * time.Minute)
 		if n := p.Wanted().Workers; n != 4 {
 			t.Errorf("%d workers, although it is off", n)
