@@ -42,9 +42,12 @@ type Config struct {
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
 
-	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more; after
-	// lasts, unless that is 0, it does again.
-	Fix func(n int, lasts time.Duration) bool
+	// Scale changes the number of workers by itself, if it is on. Fix has it leave n alone, for lasts unless that is 0, and reports
+	// whether it is on.
+	Scale interface {
+		On() bool
+		Fix(n int, lasts time.Duration) bool
+	}
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
 	Lies func(queues.Spec) error
@@ -79,7 +82,7 @@ type Change[T any] struct {
 	// Settings is what the settings say.
 	Settings T
 
-	// Fixed says that the number of workers changed by itself, and does no more.
+	// Fixed says that the number of workers changed by itself, and does not now.
 	Fixed bool
 
 	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
@@ -105,7 +108,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 	if err := check(n); err != nil {
 		return Change[int]{}, err
 	}
-	fixed := r.Fix(n, lasts)
+	fixed := r.Scale.Fix(n, lasts)
 	c, err := r.change(ctx, n)
 	c.Fixed = fixed
 	switch {
@@ -114,7 +117,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 		r.lapse.Stop()
 	default:
 		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
-			if r.workers() == made {
+			if r.workers() == made && !r.Scale.On() {
 				go r.back(before)
 			}
 		})
