@@ -74,7 +74,8 @@ type IsolatedOption func(*isolation)
 type isolation struct {
 	setting.Mistakes
 	isolate.Limits
-	fixed bool // the class was given the HardTimeout
+	fixed bool           // the class was given the HardTimeout
+	ruled *time.Duration // the Timeout by a rule of operators; nil: there is none
 }
 
 // HardTimeout ends the job's processes this long after their start: its context is
@@ -158,12 +159,15 @@ func (i *isolation) check(o *options) error {
 	return nil
 }
 
-// within returns the limits of a job that has a Timeout of its own.
-func (i *isolation) within(timeout time.Duration) *isolation {
-	if i.fixed {
-		return i
-	}
+// within returns the limits of a job that has a Timeout of its own, or by a rule of operators, which the child does not know.
+func (i *isolation) within(timeout time.Duration, ruled bool) *isolation {
 	own := *i
+	if ruled {
+		own.ruled = &timeout
+	}
+	if i.fixed {
+		return &own
+	}
 	if own.Hard = 0; timeout > 0 {
 		own.Hard = timeout + HardTimeoutMargin
 	}
@@ -175,6 +179,7 @@ func (i *isolation) Perform(ctx context.Context, d *Delivery) error {
 	r := isolate.Request{
 		Queue: d.Queue, Payload: d.raw, ID: d.ID, Attempt: d.Attempt, Retries: d.RetriesLeft, Recovered: d.Recovered,
 		Worker: d.Worker, ReservedAt: d.ReservedAt, UseNumber: d.useNumber, Daemon: d.daemon,
+		Timeout: i.ruled,
 	}
 	if j := outcome.JobOf(ctx); j != nil {
 		r.Process, r.Ticket = j.Process, j.Ticket

@@ -316,17 +316,17 @@ func (r *registry) delivery(j *outcome.Job, rules *rule.Table) *Delivery {
 	}
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
-		policy, limit, own := e.retry, e.timeout, false
+		policy, limit, own, ruled := e.retry, e.timeout, false, false
 		if rules != nil && rules.Any() {
 			policy = retry.ByRule(rules, j.Class.Name, policy)
-			if by, ruled := rules.Timeout(j.Class.Name); ruled {
-				limit, own = by, true
+			if by, is := rules.Timeout(j.Class.Name); is {
+				limit, own, ruled = by, true, true
 			}
 		}
 		if more {
 			policy = retry.Of(j, policy)
 			if says, its := timelimit.Of(j); its {
-				limit, own = says, true
+				limit, own, ruled = says, true, false
 			}
 		}
 		d.RetriesLeft = policy.Left(j.Attempt)
@@ -337,7 +337,7 @@ func (r *registry) delivery(j *outcome.Job, rules *rule.Table) *Delivery {
 		} else if e.instead != nil && r.trial == nil { // the child runs the handler, under its Timeout
 			instead := e.instead
 			if own {
-				instead = instead.within(limit)
+				instead = instead.within(limit, ruled)
 			}
 			d.handler, d.timeout, d.limit = instead, 0, instead.Deadline()
 		}
@@ -362,6 +362,9 @@ func (r *registry) isolated(job isolate.Request) (*Delivery, *outcome.Job, error
 	}
 	d, e := r.delivery(j, nil), j.Handler.(*entry)
 	limit, _ := e.timeLimit(j)
+	if job.Timeout != nil {
+		limit = *job.Timeout
+	}
 	j.Process, j.Ticket, j.ID = job.Process, job.Ticket, job.ID
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered
 	d.Worker, d.ReservedAt, d.useNumber = job.Worker, job.ReservedAt, job.UseNumber

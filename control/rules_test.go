@@ -271,7 +271,7 @@ func TestTimeoutAndRetries(t *testing.T) {
 				r.add("limited")
 			}
 			return errors.New("no luck")
-		}, goworker.Retry(2, goworker.Exponential{Base: time.Millisecond}))
+		}, goworker.Retry(2, goworker.Exponential{Base: time.Millisecond}), goworker.Alias("OldA"))
 	})
 	failed := func(n int) {
 		t.Helper()
@@ -284,10 +284,15 @@ func TestTimeoutAndRetries(t *testing.T) {
 	if got := r.of("A"); len(got) != 1 || len(r.of("limited")) != 1 {
 		t.Errorf("it ran as %q, %d times with a limit", got, len(r.of("limited")))
 	}
+	f.enqueue("OldA", 3)
+	failed(2)
+	if len(r.of("A3")) != 1 || len(r.of("limited")) != 2 {
+		t.Errorf("a job with an alias of the class ran %d times, %d times with a limit", len(r.of("A3")), len(r.of("limited")))
+	}
 	f.ok(c.ResetClass(ctx, "A"))
 	f.enqueue("A", 2)
-	failed(2)
-	if got := r.of("A2"); len(got) < 2 || len(r.of("limited")) != 1 {
+	failed(3)
+	if got := r.of("A2"); len(got) < 2 || len(r.of("limited")) != 2 {
 		t.Errorf("after the reset it ran as %q, %d times with a limit", got, len(r.of("limited")))
 	}
 	if c.Retries(ctx, "A", -2) == nil || c.Timeout(ctx, "A", -1) == nil {

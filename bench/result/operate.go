@@ -107,6 +107,14 @@ func (f File) Bounds() []Bound {
 	alone("commands of an idle process with the history", "a second", 1, Key{"ours", "idle-history", 25, "idle_commands_per_s"})
 	alone("commands of an idle process without it", "a second", 1, Key{"ours-no-history", "idle-history", 25, "idle_commands_per_s"})
 	alone("the history of 50 classes and 50 queues, with waits", "bytes of Redis", 8_000_000, Key{"ours", "history-rows", 50, "redis_bytes"})
+	ping := Key{"ours", "ping", 50, "reached_p95_ms"}
+	compare("a ping of 50 processes, p95: to its first answer", "ms", Bound{Most: 3}, ping, Key{"ours", "ping-first", 50, "reached_p95_ms"})
+	alone("a ping of 50 processes, p95", "ms", 20, ping)
+	compare("a pause of a queue until the last of 50 processes has read it, p95: a ping", "ms", Bound{Most: 2}, Key{"ours", "pause", 50, "reached_p95_ms"}, ping)
+	compare("a limit of a class until the last of 50 processes has read it, p95: a ping", "ms", Bound{Most: 2}, Key{"ours", "limit", 50, "reached_p95_ms"}, ping)
+	added := Key{"ours", "queue-added", 1, "reached_p95_ms"}
+	compare("a queue is added until its first job starts, p95: a push to an idle process", "ms", Bound{Most: 2}, added, Key{"ours", "queue-idle", 1, "reached_p95_ms"})
+	alone("a queue is added until its first job starts, p95", "ms", 2, added)
 	return list
 }
 

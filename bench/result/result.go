@@ -152,7 +152,7 @@ var Figures = []string{
 	"workflows_per_s", "keys_at_start", "keys_highest", "keys_at_end",
 	"share_of_6_percent", "share_of_3_percent", "share_of_1_percent",
 	"item_bytes", "encode_ns", "decode_ns",
-	"sample_p50_ms", "sample_p95_ms", "redis_p50_ms", "redis_p95_ms", "redis_us_per_call", "call_us", "call_ns", "allocations_per_call", "pack_bytes", "redis_bytes",
+	"sample_p50_ms", "sample_p95_ms", "redis_p50_ms", "redis_p95_ms", "redis_us_per_call", "call_us", "call_ns", "allocations_per_call", "pack_bytes", "redis_bytes", "reached_p50_ms", "reached_p95_ms",
 	"recovery_s", "round_trip_ms",
 }
 
@@ -162,7 +162,7 @@ var Works = []string{
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
 	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
 	"results", "call", "call-many", "waiters", "waiters-burst", "aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
-	"history", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history",
+	"history", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

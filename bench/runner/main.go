@@ -58,6 +58,9 @@
 //	allocations_per_call    on the heap
 //	pack_bytes              length of what a process says of ten seconds
 //	redis_bytes             memory of Redis for the whole history
+//	reached_*_ms            from the call of an operator until an answer, or the read of a rule: of the first process for
+//	                        ping-first, of the last one for ping, pause and limit; for queue-added until the first job
+//	                        starts, as for queue-idle from its push
 //	recovery_s              from kill -9 of a process with ten running jobs until
 //	                        all ten run in another one
 //	round_trip_ms           of an ECHO over the slow link

@@ -69,6 +69,22 @@ var gauges = []gauge{
 	{"internal/record", "^BenchmarkRows$", "1x", map[string]rowOf{
 		"B/redis": {"history-rows", 50, "redis_bytes"},
 	}},
+	{"test/operate/control", "^BenchmarkFifty$", "200x", map[string]rowOf{
+		"first-p50-ms": {"ping-first", 50, "reached_p50_ms"},
+		"first-p95-ms": {"ping-first", 50, "reached_p95_ms"},
+		"ping-p50-ms":  {"ping", 50, "reached_p50_ms"},
+		"ping-p95-ms":  {"ping", 50, "reached_p95_ms"},
+		"pause-p50-ms": {"pause", 50, "reached_p50_ms"},
+		"pause-p95-ms": {"pause", 50, "reached_p95_ms"},
+		"limit-p50-ms": {"limit", 50, "reached_p50_ms"},
+		"limit-p95-ms": {"limit", 50, "reached_p95_ms"},
+	}},
+	{"test/operate/control", "^BenchmarkAdded$", "300x", map[string]rowOf{
+		"idle-p50-ms":  {"queue-idle", 1, "reached_p50_ms"},
+		"idle-p95-ms":  {"queue-idle", 1, "reached_p95_ms"},
+		"added-p50-ms": {"queue-added", 1, "reached_p50_ms"},
+		"added-p95-ms": {"queue-added", 1, "reached_p95_ms"},
+	}},
 }
 
 // gaugeLimit ends a benchmark that hangs.

@@ -44,7 +44,8 @@ type Request struct {
 	Ticket     int64  // the job's in that record
 	ReservedAt time.Time
 	UseNumber  bool
-	Memory     int64 // set by Limits.Run
+	Timeout    *time.Duration // in place of that of the job's class; nil: that holds
+	Memory     int64          // set by Limits.Run
 
 	// Said takes what the job says while it runs. In the daemon it is called with each message, in one goroutine;
 	// nil: nothing takes them. In the child it sends one, and is set by Serve. The messages are opaque to this package.

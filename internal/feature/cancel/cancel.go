@@ -72,8 +72,10 @@ func (f *feature) unlessIdle() outcome.Policy {
 // names are the entries by which a job may have been cancelled. It needs a job that was opened.
 func names(j *outcome.Job) []string {
 	all := make([]string, 0, 4)
-	if queue, id, leased := resque.ParsePlace(j.Place); leased { // the payload may have no id
-		all = append(all, resque.CancelledPlace(queue, id))
+	if queue, id, leased := resque.ParsePlace(j.Place); leased {
+		if all = append(all, resque.CancelledPlace(queue, id)); id != j.Parsed.ID { // it got its id when it was given
+			all = append(all, resque.CancelledID(id))
+		}
 	} else {
 		all = append(all, resque.CancelledTicket(j.Process, j.Ticket))
 		if j.Parsed.ID != "" {

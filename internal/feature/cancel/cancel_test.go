@@ -216,7 +216,12 @@ func TestSettle(t *testing.T) {
 			t.Errorf("%s: %v, %+v, %d effects", name, o.State, o.Next, len(o.Effects))
 		}
 	}
-	j := job(1, "a")
+	j := job(1, "")
+	j.Place, j.Started = resque.PlaceOf("q", "a"), true
+	if o := b.End(j, outcome.Failed, errors.New("the lease ran out")); o.State != outcome.Cancelled {
+		t.Errorf("a job that got its id when it was given: %v", o.State)
+	}
+	j = job(1, "a")
 	if o := b.End(j, outcome.Returned, nil); o.State != outcome.Returned || o.Next.Place != outcome.Head {
 		t.Errorf("not started: %v, %+v", o.State, o.Next)
 	}

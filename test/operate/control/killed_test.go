@@ -21,7 +21,7 @@ import (
 const soon = 2 * time.Minute
 
 // A process that stands still is named as silent, after the answers of the others. One that is killed is silent until it is recovered. Then
-// it is not asked any more, and the log has it as lost. It was the keeper of the fleet, and a timed pause ends all the same.
+// it is not asked any more, and the log has it as lost. It was the keeper of the fleet, and timed pauses of a queue and of a class end all the same.
 func TestKilledKeeper(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -75,6 +75,9 @@ func TestKilledKeeper(t *testing.T) {
 		return len(answered) == 2 && silent != nil && silent.Age > 0 && !silent.Gone // else the machine was slow
 	})
 
+	if err := c.PauseClass(ctx, "Mark", control.For(6*time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.PauseQueue(ctx, "work", control.For(4*time.Second)); err != nil && !errors.Is(err, inspect.ErrUnknownQueue) {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestKilledKeeper(t *testing.T) {
 	if answered, _ := named(keeper.ID); slices.Contains(answered, keeper.ID) {
 		t.Error("it answers, though it is killed")
 	}
-	redistest.Eventually(t, soon, "the pause ends", func() bool { return server.Text(t, "GET", "resque:stat:processed") == "1" })
+	redistest.Eventually(t, soon, "the pauses end", func() bool { return server.Text(t, "GET", "resque:stat:processed") == "1" })
 	redistest.Eventually(t, soon, "another keeper takes the pause away", func() bool {
 		return server.Int(t, "HEXISTS", "resque:go:rules", "pause:work") == 0 && server.Int(t, "SISMEMBER", "resque:go:paused", "work") == 0
 	})
