@@ -54,7 +54,7 @@ type settled struct {
 }
 
 func (c *client) newSettled(r *registry, added []func(outcome.Deps) outcome.Feature) settled {
-	now, features := fleet.NewClock(clock.System), slices.Concat(added, r.features())
+	now, features := fleet.NewClock(clock.System), slices.Concat(added, r.features(r.limits))
 	var seat *events.Seat
 	if c.config.Control != ControlOff {
 		seat = new(events.Seat)

@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/feature/events"
+	"github.com/goworker/goworker/internal/feature/limits"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
@@ -78,6 +79,7 @@ type Daemon struct {
 	roster  *roster.Roster
 	history *record.History
 	rules   *rule.Keeper
+	limits  *limits.Table // of the current run, with the rules of this Redis
 	events  *events.Events
 	control *control.Control
 }

@@ -128,7 +128,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	e.client.set = outcome.New(outcome.Deps{
 		Base: part.Base{Log: log, Store: e.client.Store, Dialer: dialer, Clock: e.registry.trial.Clock()}, Time: fleetTime{e}, Do: e.client.Pool.Do,
 		Settings: outcome.Settings{Stamp: e.client.config.Stamp},
-	}, e.registry, slices.Concat(e.features, e.registry.features())...)
+	}, e.registry, slices.Concat(e.features, e.registry.features(e.registry.limits))...)
 	made, added := e.client, e.features
 	made.settled = sync.OnceValue(func() settled { return made.newSettled(e.registry, added) })
 	e.closed = false

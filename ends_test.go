@@ -309,7 +309,7 @@ func (machine) Now() time.Time { return time.Now() }
 
 // set makes the features of the process that ends the job.
 func (e *endTest) set(r *registry) *outcome.Set {
-	features := r.features()
+	features := r.features(r.limits)
 	if e.extra != nil {
 		features = slices.Insert(features, 0, func(outcome.Deps) outcome.Feature { return e.extra() })
 	}
@@ -652,7 +652,7 @@ func TestEndsWithoutClass(t *testing.T) {
 		now := stopped{clock.System}
 		s := outcome.New(outcome.Deps{
 			Base: part.Base{Log: quiet, Store: resque.New(""), Clock: now}, Time: now, Exceptions: exceptionOf, Settings: outcome.Settings{MaxPayload: 1 << 20},
-		}, r, r.features()...)
+		}, r, r.features(r.limits)...)
 		defer s.Close()
 		o := s.End(job(), state, err)
 		//lint:ignore SA5009 the bytes in effects are shown as texts
@@ -711,7 +711,7 @@ func TestUnreadableMeetsFailureAndLimits(t *testing.T) {
 			store := resque.New("")
 			s := outcome.New(outcome.Deps{
 				Base: part.Base{Log: quiet, Store: store, Clock: clock.System}, Time: machine{}, Exceptions: exceptionOf, Settings: outcome.Settings{MaxPayload: 1000, LeaveUnknown: leave},
-			}, d.registry, d.registry.features()...)
+			}, d.registry, d.registry.features(d.registry.limits)...)
 			for _, l := range []*resque.Lane{nil, &lane} {
 				j := &outcome.Job{Reserved: resque.Reserved{Ticket: 7, Queue: "work", Payload: []byte(raw), Lane: l}, Process: "p"}
 				var o outcome.Outcome

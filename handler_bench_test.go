@@ -39,7 +39,7 @@ func BenchmarkPerform(b *testing.B) {
 				c := r.Class(p.Class)
 				j := outcome.Job{Name: p.Class, Class: c, Handler: c.Handler, ID: p.ID, Attempt: p.Attempt, Args: p.Args}
 				j.Queue, j.Payload = "q", raw
-				if err := r.delivery(&j).perform(ctx); err != nil {
+				if err := r.delivery(&j, nil).perform(ctx); err != nil {
 					b.Fatal(err)
 				}
 			}

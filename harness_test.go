@@ -16,7 +16,7 @@ import (
 // the job as is known.
 func prepare(r *registry, queue string, raw []byte) (*Delivery, error) {
 	j := r.Read(queue, raw)
-	return r.delivery(j), j.Err
+	return r.delivery(j, nil), j.Err
 }
 
 // prepared takes a payload the way a worker gets it.

@@ -396,7 +396,7 @@ func (c *client) drainToResque(ctx context.Context, r *registry, opts ...DrainOp
 		Base: part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer, Clock: clock.System},
 		Time: clock.System, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: c.config.MaxPayload, MultiQueueFailures: c.config.multiQueueFailures},
-	}, r, r.features()...)
+	}, r, r.features(r.limits)...)
 	defer set.Close()
 	config := drain.Config{
 		Redis: c, Clock: clock.System, Ends: set, Style: c.config.style, RecoverLimit: c.config.RecoverLimit,

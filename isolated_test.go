@@ -83,7 +83,7 @@ func TestIsolatedJobWithItsOwnTimeout(t *testing.T) {
 		r := newRegistry()
 		r.register("C", func() {}, tt.opts)
 		raw := []byte(`{"class":"C","args":[]` + tt.field + `}`)
-		d := r.delivery(r.Read("q", raw))
+		d := r.delivery(r.Read("q", raw), nil)
 		if i := d.handler.(*isolation); i.Hard != tt.hard || d.timeout != 0 || d.limit != tt.stuck {
 			t.Errorf("%s: limits %s and %s, stuck after %s", name, i.Hard, d.timeout, d.limit)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/stuck"
 	"github.com/goworker/goworker/internal/trial"
 )
@@ -298,8 +299,9 @@ func (r *registry) Read(queue string, raw []byte) *outcome.Job {
 	return j
 }
 
-// delivery returns a job as the program's handler, middleware and hooks see it.
-func (r *registry) delivery(j *outcome.Job) *Delivery {
+// delivery returns a job as the program's handler, middleware and hooks see it. rules are those of operators on the job's Redis; nil: none
+// hold.
+func (r *registry) delivery(j *outcome.Job, rules *rule.Table) *Delivery {
 	if d, ok := j.View.(*Delivery); ok {
 		return d
 	}
@@ -315,7 +317,7 @@ func (r *registry) delivery(j *outcome.Job) *Delivery {
 	if j.Class != nil {
 		e := j.Class.Handler.(*entry)
 		policy, limit, own := e.retry, e.timeout, false
-		if rules := r.limits.Rules; rules.Any() {
+		if rules != nil && rules.Any() {
 			policy = retry.ByRule(rules, j.Class.Name, policy)
 			if by, ruled := rules.Timeout(j.Class.Name); ruled {
 				limit, own = by, true
@@ -358,7 +360,7 @@ func (r *registry) isolated(job isolate.Request) (*Delivery, *outcome.Job, error
 	if j.Err != nil {
 		return nil, nil, j.Err
 	}
-	d, e := r.delivery(j), j.Handler.(*entry)
+	d, e := r.delivery(j, nil), j.Handler.(*entry)
 	limit, _ := e.timeLimit(j)
 	j.Process, j.Ticket, j.ID = job.Process, job.Ticket, job.ID
 	d.ID, d.Attempt, d.RetriesLeft, d.Recovered = job.ID, job.Attempt, job.Retries, job.Recovered

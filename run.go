@@ -210,23 +210,24 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.flusher = flush.New(base)
 	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
 	c.heard.Take(d.events)
+	d.limits = d.registry.limits.Beside()
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
-	}, d.registry, slices.Concat(d.features, d.registry.features(), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
+	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
 	own := d.own(d.config)
 	d.guard = ownqueue.New(base, own, d.config.PollInterval, func(own []string) { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
 	order := d.newSource(base, d.poller, d.list(d.config, own), set.Watched())
 	d.poller.source = order
-	d.workers = newWorkers(base, d.config, d.registry, &d.hooks, set, d.poller, d.lease.Status)
+	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
 	d.roster = d.newRoster(c.config, order)
 	d.history = d.newHistory(base, c)
-	d.rules = rule.NewKeeper(base, d.registry.limits.Rules, rule.KeeperConfig{
+	d.rules = rule.NewKeeper(base, d.limits.Rules, rule.KeeperConfig{
 		Keeps: d.lease.Keeps, Process: func() string { return d.lease.Process().ID }, Do: c.Pool.Do,
 	})
 	set.Watch(d.history.Ended)
@@ -326,7 +327,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, list watch.List, watched [
 	for _, w := range watched {
 		p.keeper.Keys = append(p.keeper.Keys, w.Key)
 	}
-	l := lanes.New(base, d.registry.trial.Limits(d.registry.limits), p.ask, d.lease.Sweep)
+	l := lanes.New(base, d.registry.trial.Limits(d.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		List: list, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Leave: p.record.Withdraw,
@@ -340,9 +341,9 @@ func (d *Daemon) newSource(base part.Base, p *poller, list watch.List, watched [
 // has to wait needs no other feature. Aggregate comes after all that may drop an item, and before what acts on a job
 // that runs. Unique may release a job's lock, so it comes after all features that may keep a job from running.
 // Results and cursors come last: they say where the job goes, and how long it waits.
-func (r *registry) features() []func(outcome.Deps) outcome.Feature {
+func (r *registry) features(of *limits.Table) []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
-		cancel.New, workflow.New, limits.New(r.limits), unknown.New(r.limits), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(r.limits.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
+		cancel.New, workflow.New, limits.New(of), unknown.New(of), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(of.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
 		priority.New, queued.New, failed.New, results.New, cursor.New, workflow.NewMark,
 	}, "limits")
 }

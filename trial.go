@@ -59,7 +59,7 @@ func (x tried) Encode(d *Daemon, item Item) (sent producer.Sent, err error) {
 	if err != nil {
 		return sent, err
 	}
-	set := outcome.New(outcome.Deps{Base: x.Base(part.Base{Store: c.store()}), Time: x.Trial}, d.registry, x.Features(d.registry.features())...)
+	set := outcome.New(outcome.Deps{Base: x.Base(part.Base{Store: c.store()}), Time: x.Trial}, d.registry, x.Features(d.registry.features(d.registry.limits))...)
 	defer set.Close()
 	p := new(outcome.Push)
 	if err := push(d.registry.Class, &item, p); err != nil {
@@ -85,7 +85,7 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 	set := outcome.New(outcome.Deps{
 		Base: base, Time: x.Trial, Exceptions: exceptionOf, Do: func(context.Context, func(redis.Conn) error) error { return nil },
 		Settings: outcome.Settings{MaxPayload: c.MaxPayload, MultiQueueFailures: c.multiQueueFailures, LeaveUnknown: c.LeaveUnknown},
-	}, d.registry, x.Features(slices.Concat(d.features, d.registry.features()), "limits", "resque-retry")...)
+	}, d.registry, x.Features(slices.Concat(d.features, d.registry.features(d.registry.limits)), "limits", "resque-retry")...)
 	defer set.Close()
 	d.registry.useNumber.Store(c.UseNumber)
 	w := &workers{Base: base, identity: c.identity(), registry: d.registry, hooks: &d.hooks, set: set, dispatch: alone{}}
@@ -95,7 +95,7 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 	began := clock.System.Now()
 	set.Run(ctx, &t.Job, func(ctx context.Context, j *outcome.Job) error {
 		if e, ok := j.Handler.(*entry); ok && e.instead != nil { // no child process runs the test's program
-			d := w.registry.delivery(j)
+			d := w.registry.delivery(j, nil)
 			d.handler, d.timeout, d.limit = e.handlerOf(d), e.timeout, 0
 		}
 		ctx, end := results.Local(ctx, j, x.Clock())

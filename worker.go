@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/stuck"
 )
 
@@ -27,6 +28,7 @@ type workers struct {
 	identity string // of the daemon, for the children of isolated jobs
 	reach    any    // of the daemon, for handlers; nil: there is none
 	registry *registry
+	rules    *rule.Table // of this Redis
 	hooks    *hookList
 	set      *outcome.Set
 	dispatch dispatcher
@@ -59,8 +61,8 @@ type hand struct {
 	perform outcome.Handler // calls its handler
 }
 
-func newWorkers(b part.Base, c config, r *registry, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
-	w := &workers{Base: b, identity: c.identity(), registry: r, hooks: h, set: set, dispatch: p, status: status}
+func newWorkers(b part.Base, c config, r *registry, rules *rule.Table, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
+	w := &workers{Base: b, identity: c.identity(), registry: r, rules: rules, hooks: h, set: set, dispatch: p, status: status}
 	w.limit.Store(int64(c.Concurrency))
 	return w
 }
@@ -142,7 +144,7 @@ func (w *workers) work(h *hand) {
 // perform calls the handler of a job.
 func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	w.dispatch.admitted(t)
-	d := w.registry.delivery(&t.Job)
+	d := w.registry.delivery(&t.Job, w.rules)
 	d.logger, d.daemon, d.reach = w.Log, w.identity, w.reach
 	w.hooks.started(ctx, d)
 	err := d.perform(ctx)
@@ -154,7 +156,7 @@ func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 // observe calls the hooks for an outcome. Bytes that are no job have none.
 func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcome) {
 	if !j.Dead && j.Readable() && len(w.hooks.list()) > 0 {
-		w.hooks.ended(ctx, w.registry.delivery(j), o)
+		w.hooks.ended(ctx, w.registry.delivery(j, w.rules), o)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/control"
+	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
@@ -173,16 +174,34 @@ func TestWhoCannotHear(t *testing.T) {
 	}
 }
 
-// Commands work when Redis is out of memory.
+// Commands, pauses, limits and cancels work when Redis is out of memory.
 func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	a := f.start("a")
+	f, r := setup(t), new(runs)
+	c, ctx := control.New(f.client), t.Context()
+	a := f.start("a", r.held(nil))
+	f.one("Hold", "running")
+	f.one("Laned", "delayed", goworker.ProcessIn(time.Hour))
+	f.at("running", inspect.Running)
 	f.redis.Do(t, "CONFIG", "SET", "maxmemory", 1)
 	defer f.redis.Do(t, "CONFIG", "SET", "maxmemory", 0)
 	if got := processes(f.gather(f.client, control.Ping)); !slices.Equal(got, []string{a.id()}) {
 		t.Errorf("%q answered", got)
 	}
+	for _, id := range []string{"running", "delayed"} {
+		if goesOn, err := c.Cancel(ctx, id, control.Timeout(daemontest.Soon)); err != nil || len(goesOn) > 0 {
+			t.Errorf("cancelling %s: %v goes on, %v", id, goesOn, err)
+		}
+	}
+	f.ok(c.PauseQueue(ctx, "work", control.For(time.Hour)))
+	f.ok(c.PauseClass(ctx, "Laned"))
+	f.ok(c.LimitClass(ctx, "Laned", "5/s", control.Key("0")))
+	if rules, err := c.Rules(ctx); err != nil || len(rules) != 3 {
+		t.Errorf("the rules are %+v, %v", rules, err)
+	}
+	f.ok(c.ResetClass(ctx, "Laned"))
+	f.ok(c.ResumeClass(ctx, "Laned"))
+	f.ok(c.ResumeQueue(ctx, "work"))
 }
 
 // A process that cannot reach Redis is named as silent, with the age of its lease, and the others' answers come before. One

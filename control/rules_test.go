@@ -167,13 +167,13 @@ func TestTimedPause(t *testing.T) {
 	}
 	f.enqueue("A", 1)
 	f.wait("the pause ends", r, "A", "A1")
-	if f.redis.Int(t, "SISMEMBER", "resque:go:paused", "work") != 1 || f.redis.Int(t, "HEXISTS", "resque:go:rules", "pause:work") != 1 {
-		t.Error("the pause was taken away by a process that is not the keeper")
-	}
-	f.redis.Do(t, "ZREM", "resque:go:processes", "!dead")
-	redistest.Eventually(t, daemontest.Soon, "the keeper takes the pause away", func() bool {
+	f.ok(c.PauseClass(ctx, "A", control.For(2*time.Second)))
+	f.enqueue("A", 2)
+	f.wait("the pause of the class ends too, which only a change in Redis does", r, "A", "A1", "A2")
+	redistest.Eventually(t, daemontest.Soon, "a process takes the pauses away that the keeper leaves", func() bool {
 		return f.redis.Int(t, "SISMEMBER", "resque:go:paused", "work")+f.redis.Int(t, "HLEN", "resque:go:rules") == 0
 	})
+	f.redis.Do(t, "ZREM", "resque:go:processes", "!dead")
 	redistest.Eventually(t, daemontest.Soon, "the log says so", func() bool {
 		lines, _, err := f.client.Inspect().Log(ctx, "", 10)
 		f.ok(err)
@@ -247,8 +247,8 @@ func TestLimitedClass(t *testing.T) {
 		t.Errorf("of two keys %q run", got)
 	}
 	f.ok(c.ResetClass(ctx, "A"))
-	f.ok(c.ResetClass(ctx, "C")) // its lane is looked at a minute later at most
-	redistest.Eventually(t, daemontest.Soon, "all run", func() bool { return len(r.of("A")) == 3 })
+	f.ok(c.ResetClass(ctx, "C"))
+	redistest.Eventually(t, daemontest.Soon/2, "all run", func() bool { return len(r.of("A")) == 3 && len(r.of("C")) == 3 })
 	for _, wrong := range []error{
 		c.LimitClass(ctx, "A", "0"), c.LimitClass(ctx, "A", "1/x"), c.LimitClass(ctx, "", "1"), c.LimitClass(ctx, "A", "1", control.Key("x")), c.LimitClass(ctx, "A", "1", control.To("x")),
 		c.PauseClass(ctx, "A", control.For(-1)), c.Limit(ctx, "other", "1"), c.ResetClass(ctx, "A"),
@@ -292,5 +292,54 @@ func TestTimeoutAndRetries(t *testing.T) {
 	}
 	if c.Retries(ctx, "A", -2) == nil || c.Timeout(ctx, "A", -1) == nil {
 		t.Error("a rule that makes no sense is no error")
+	}
+}
+
+// The rules of a Redis hold for the jobs there, and for no others of a process that works on several.
+func TestRulesOfShards(t *testing.T) {
+	t.Parallel()
+	f, r, other := setup(t), new(runs), redistest.Start(t)
+	s := goworker.NewShards(goworker.WorkerSettings{Concurrency: 2, PollInterval: time.Minute, DisableSignals: true, Logger: daemontest.Quiet},
+		goworker.Shard{URI: f.redis.URI(), Queues: []string{"work"}}, goworker.Shard{URI: other.URI(), Queues: []string{"more"}})
+	defer s.Close()
+	for _, class := range []string{"A", "B"} {
+		s.Register(class, func(_ context.Context, n int) error {
+			r.add(fmt.Sprint(class, n))
+			return errors.New("no luck")
+		}, goworker.Retry(1, goworker.Exponential{Base: time.Millisecond}))
+	}
+	one, two := s.Daemons()[0], s.Daemons()[1]
+	f.ok(s.Init())
+	f.ok(control.New(one).PauseClass(t.Context(), "A"))
+	f.ok(control.New(two).Retries(t.Context(), "B", 0))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	enqueue := func(queue, class string, n int) {
+		_, err := s.Client().Enqueue(ctx, goworker.NewJob(queue, class, n))
+		f.ok(err)
+	}
+	enqueue("more", "A", 1)
+	enqueue("more", "B", 1)
+	enqueue("work", "A", 2)
+	enqueue("work", "B", 2)
+	all := func(want map[string]int) func() bool {
+		return func() bool {
+			for class, n := range want {
+				if len(r.of(class)) != n {
+					return false
+				}
+			}
+			return f.redis.Int(t, "LLEN", "resque:failed")+other.Int(t, "LLEN", "resque:failed") == 3
+		}
+	}
+	redistest.Eventually(t, daemontest.Soon, "the jobs have run as often as the rules of their Redis say", all(map[string]int{"A1": 2, "B1": 1, "A2": 0, "B2": 2}))
+	rules, err := control.New(s).Rules(ctx)
+	if err != nil || len(rules) != 2 || rules[0].Shard == rules[1].Shard || rules[0].Shard == "" {
+		t.Errorf("%+v, %v", rules, err)
 	}
 }

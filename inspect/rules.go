@@ -163,7 +163,10 @@ func (i *Inspector) rule(ctx context.Context, r ruling) (before int, err error) 
 			if an.Audit, err = i.line(c, AuditEntry{What: r.what, On: r.on, Old: cmp.Or(r.old, strings.Join(olds, " ")), Changed: 1}); err != nil {
 				return err
 			}
-			if _, err = s.Announce(c, an); !errors.Is(err, control.ErrChanged) || try == tries {
+			switch _, err = s.Announce(c, an); {
+			case err == nil:
+				return s.WakeLanes(c, an.Changes)
+			case !errors.Is(err, control.ErrChanged) || try == tries:
 				return err
 			}
 		}

@@ -16,19 +16,17 @@ import (
 type Common struct {
 	clock    clock.Clock
 	level    *slog.LevelVar // of the log; nil: the program has its own logger
+	lapse    *Lapse[slog.Level]
 	controls int
 
 	mu      sync.Mutex
 	calls   map[wholeKey]*wholeCall
-	stacked time.Time   // when stacks were shown last
-	before  *slog.Level // of the log, before it was changed; nil: it is not changed
-	revert  clock.Timer // ends the change
-	changes int         // how often it was changed
+	stacked time.Time // when stacks were shown last
 }
 
 // NewCommon returns what so many Controls have in common. level is that of the program's log; nil: the program has its own logger.
 func NewCommon(c clock.Clock, level *slog.LevelVar, controls int) *Common {
-	return &Common{clock: c, level: level, controls: controls, calls: make(map[wholeKey]*wholeCall)}
+	return &Common{clock: c, level: level, lapse: NewLapse[slog.Level](c), controls: controls, calls: make(map[wholeKey]*wholeCall)}
 }
 
 // wholeKey is what makes two commands one. A program that can write to one of the Redises reads the id of a command there. So the id alone

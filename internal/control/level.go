@@ -41,34 +41,13 @@ func (m *Common) log(_ context.Context, c *Call) (any, error) {
 			return nil, err
 		}
 	}
-	m.mu.Lock()
+	m.mu.Lock() // so that two changes at a time are one after the other
 	defer m.mu.Unlock()
 	was := m.level.Level()
-	usual := was
-	if m.before != nil {
-		usual = *m.before
-	}
-	if err := c.Full(); level > usual && err != nil { // else a program that only writes to Redis could silence the process
+	if err := c.Full(); level > m.lapse.Before(was) && err != nil { // else a program that only writes to Redis could silence the process
 		return nil, err
 	}
-	if m.before == nil {
-		m.before = &was
-	} else {
-		m.revert.Stop()
-	}
-	m.changes++
-	change := m.changes
 	m.level.Set(level)
-	m.revert = m.clock.AfterFunc(lasts, func() { m.back(change) })
+	m.lapse.Changed(was, level, lasts, func(before, _ slog.Level) { m.level.Set(before) })
 	return control.Level{Level: strings.ToLower(level.String()), Was: strings.ToLower(was.String()), For: lasts.Seconds()}, nil
-}
-
-// back sets the level of the log that was before all changes, unless it was changed once more.
-func (m *Common) back(change int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.changes == change && m.before != nil {
-		m.level.Set(*m.before)
-		m.before = nil
-	}
 }

@@ -19,7 +19,8 @@ import (
 )
 
 // Keeper ends rules whose time is over, and puts back what processes of older releases have changed: they know no rules. It does so
-// in the process that has this duty, with each renewal of its lease, while there are rules. It is a rider and a part.
+// in the process that has this duty, with each renewal of its lease, while there are rules. A rule that is there some seconds after its
+// end is ended by any process. It is a rider and a part.
 type Keeper struct {
 	base   part.Base
 	table  *Table
@@ -72,14 +73,23 @@ func (k *Keeper) Load(c *resque.Cargo) {
 
 // Answered looks after the rules, if there are any.
 func (k *Keeper) Answered(bool, resque.Due) {
-	if k.table.Any() && k.config.Keeps() {
+	if k.acts() {
 		k.loop.Wake()
 	}
 }
 
+// patience is how long after the end of a rule a process leaves it to the keeper to take it away. The keeper may hang, or be dead and not
+// yet found so.
+const patience = 5 * time.Second
+
+// acts reports whether this process is to look after the rules.
+func (k *Keeper) acts() bool {
+	return k.table.Any() && (k.config.Keeps() || k.table.Late(patience))
+}
+
 // turn looks after the rules.
 func (k *Keeper) turn(ctx context.Context) (time.Duration, error) {
-	if !k.table.Any() || !k.config.Keeps() {
+	if !k.acts() {
 		return part.Never, nil
 	}
 	err := k.config.Do(ctx, k.look)
@@ -140,6 +150,9 @@ func (k *Keeper) look(c redis.Conn) error {
 			k.mu.Lock()
 			k.lines = append(k.lines, did)
 			k.mu.Unlock()
+			if err := s.WakeLanes(c, an.Changes); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

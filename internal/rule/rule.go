@@ -97,6 +97,21 @@ func (t *Table) Over(v control.Value) bool {
 	return v.Until > 0 && now != nil && v.Ended((*now)())
 }
 
+// Late reports whether a rule has ended for so long, and is there all the same.
+func (t *Table) Late(d time.Duration) bool {
+	now := t.now.Load()
+	if now == nil {
+		return false
+	}
+	at := (*now)().Add(-d)
+	for _, v := range t.All() {
+		if v.Ended(at) {
+			return true
+		}
+	}
+	return false
+}
+
 // PauseOver reports whether the pause of a queue has an end, which has come: the queue may still be among the paused ones.
 func (t *Table) PauseOver(queue string) bool {
 	v, there := t.All()[control.RuleName(control.PauseRule, queue)]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ var killed = []boundary{
 	{"delayed-add", 1, tasking}, {"delayed-add", 2, tasking},
 	{"clear", 1, clearing}, {"clear", 3, clearing}, {"unlane", 1, removing}, {"unlane", 2, removing},
 	{"cover", 1, resizing}, {"beat", 2, resizing}, {"cover", 2, resizing}, {"cover", 3, resizing},
+	{"cover", 1, relisting}, {"beat", 2, relisting}, {"cover", 2, relisting}, {"beat", 3, relisting}, {"cover", 3, relisting}, {"cover", 4, relisting},
 }
 
 // cut are the boundaries at which the request or its reply is lost and no process dies.
@@ -81,6 +83,7 @@ var cut = []boundary{
 	{"workflow-lose", 1, sweeping}, {"commit", 1, sweeping}, {"commit", 3, sweeping},
 	{"commit", 1, gathering}, {"groups-flush", 1, gathering}, {"cursor", 1, counting}, {"commit", 1, counting}, {"delayed-take", 2, bridging}, {"delayed-take", 3, bridging},
 	{"cover", 1, resizing}, {"beat", 2, resizing}, {"cover", 2, resizing}, {"cover", 3, resizing},
+	{"cover", 1, relisting}, {"beat", 2, relisting}, {"cover", 2, relisting}, {"beat", 3, relisting}, {"cover", 3, relisting}, {"cover", 4, relisting},
 }
 
 // unreached are scripts that a process seldom calls: when a workflow has stood still for ten minutes; of servers, when a mark
@@ -88,6 +91,9 @@ var cut = []boundary{
 // when a step of a workflow is pushed just while its queue is cleared, where TestOperationsClearStepsThatCome kills; of the keeper each ten
 // seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries.
 var unreached = []string{"history-tally", "history-fold", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-answer"}
+
+// lastList are the queues of a process whose queues change, at the end.
+const lastList = "msgpack:aside,lanes,work"
 
 func killAtBoundaries(opts options) result { return atBoundaries(opts, killed, true) }
 func cutAtBoundaries(opts options) result  { return atBoundaries(opts, cut, false) }
@@ -149,6 +155,8 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 			}
 		case resizing:
 			environment = []string{"CHAOS_RESIZE=9,2,12,3,5"}
+		case relisting:
+			environment = []string{"CHAOS_RELIST=work,lanes lanes,extra,msgpack:aside " + lastList}
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}
@@ -272,6 +280,12 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 		case resizing:
 			a.eventually("each slot of the living has its worker, and nothing else has one", func() bool {
 				return a.number("SCARD", "resque:workers") == 5 && a.number("HLEN", "resque:workers:heartbeat") == 5
+			})
+		case relisting:
+			a.eventually("each slot of the living has its worker under the last list, and nothing else has one", func() bool {
+				ids := a.list("SMEMBERS", "resque:workers")
+				return len(ids) == 3 && a.number("HLEN", "resque:workers:heartbeat") == 3 &&
+					!slices.ContainsFunc(ids, func(id string) bool { return !strings.HasSuffix(id, ":"+lastList) })
 			})
 		case relocking: // any job may take the lock now
 			a.order(order{job: job{"after", "Nap", 0}, unique: "pushed-0"})

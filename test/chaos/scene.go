@@ -31,7 +31,8 @@ const (
 	sweeping scene = "while workflows run"
 	bridging scene = "while tasks of delayed come"
 
-	resizing scene = "while the concurrency changes"
+	resizing  scene = "while the concurrency changes"
+	relisting scene = "while the queues change"
 
 	gathering scene = "while jobs become one"
 	counting  scene = "while jobs count by cursors"

@@ -14,12 +14,17 @@ import (
 	"github.com/goworker/goworker/internal/rule"
 )
 
-// Table knows the limits of all classes and queues of a process. It is safe for concurrent use.
+// Table knows the limits of all classes and queues of a process on one Redis. It is safe for concurrent use.
 type Table struct {
-	Rules *rule.Table // what operators have set
+	*registered
 
+	Rules *rule.Table                             // what operators have set there
+	ruled atomic.Pointer[map[string][]ruledLimit] // by class; nil: rules concern no class
+}
+
+// registered is what the program has registered, for all Redises.
+type registered struct {
 	classes Classes
-	ruled   atomic.Pointer[map[string][]ruledLimit] // by class; nil: rules concern no class
 
 	classesHave atomic.Bool // some class has limits
 	version     atomic.Uint64
@@ -38,7 +43,14 @@ type Classes interface {
 
 // NewTable returns the table of these classes.
 func NewTable(classes Classes) *Table {
-	t := &Table{Rules: new(rule.Table), classes: classes}
+	return tableOf(&registered{classes: classes})
+}
+
+// Beside returns a table of the same classes and queues for another Redis: it has rules of its own.
+func (t *Table) Beside() *Table { return tableOf(t.registered) }
+
+func tableOf(r *registered) *Table {
+	t := &Table{registered: r, Rules: new(rule.Table)}
 	t.Rules.OnChange(t.readRules)
 	return t
 }

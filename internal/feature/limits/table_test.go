@@ -8,18 +8,18 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// registered are classes whose jobs are not read.
-type registered map[string]*outcome.Class
+// known are classes whose jobs are not read.
+type known map[string]*outcome.Class
 
-func (r registered) All() map[string]*outcome.Class { return r }
+func (r known) All() map[string]*outcome.Class { return r }
 
-func (registered) Read(queue string, raw []byte) *outcome.Job { return new(outcome.Job) }
+func (known) Read(queue string, raw []byte) *outcome.Job { return new(outcome.Job) }
 
 // Every job of a process that has limits anywhere is looked at, one after the other.
 func TestJobsWithoutLimitsCostNoMemoryBesideOthersWith(t *testing.T) {
 	limited := &outcome.Class{Name: "Limited"}
 	outcome.Put(limited, Named("Limited", []Limit{{Kind: resque.LimitRunning, Spec: "1"}}))
-	table := NewTable(registered{"Limited": limited, "Free": {Name: "Free"}})
+	table := NewTable(known{"Limited": limited, "Free": {Name: "Free"}})
 	table.ClassHasLimits()
 	for name, payload := range map[string]string{
 		"of a class without limits": `{"class":"Free","args":["a",1]}`,

@@ -159,3 +159,49 @@ func (s Store) pause(c redis.Conn, queue string, change Change) error {
 	_, err := s.Announce(c, Announcement{Rules: []Rule{{Name: RuleName(PauseRule, queue), Any: true}}, Changes: []Change{change}})
 	return err
 }
+
+// wokenTogether is how many lanes WakeLanes wakes in one step, and wakeSteps how many steps it makes for a set: takes may put lanes off again
+// meanwhile.
+const (
+	wokenTogether = 250
+	wakeSteps     = 1000
+)
+
+// WakeLanes has jobs tried at once that wait by a key for a rate whose number has changed. The turn of such a lane was put off by the old
+// number, a minute at most. What Redis refuses is left to that minute.
+func (s Store) WakeLanes(c redis.Conn, changes []Change) error {
+	for _, change := range changes {
+		limit, ok := resque.ParseSpec(change.what)
+		if change.command[0] != 'H' || !ok || limit.Kind != resque.LimitStarts && limit.Kind != resque.LimitStartsHere {
+			continue
+		}
+		limit.Keyed = true
+		sets, err := s.SortedQueues(c, "")
+		for _, set := range sets {
+			if err == nil && set.SortedBy(limit) {
+				err = s.wake(c, set)
+			}
+		}
+		if refused := redis.Error(""); err != nil && !errors.As(err, &refused) {
+			return fmt.Errorf("waking the jobs of the limit %s: %w", limit.Name, err)
+		}
+	}
+	return nil
+}
+
+// wake gives the lanes of a set their turns now. Lanes that go meanwhile stay away.
+func (s Store) wake(c redis.Conn, set resque.Lanes) error {
+	now, err := s.Now(c)
+	for step, lanes := 0, []string(nil); err == nil && step < wakeSteps && (step == 0 || len(lanes) == wokenTogether); step++ {
+		lanes, err = redis.Strings(c.Do("ZRANGEBYSCORE", s.KeyOfTurns(set), now.UnixMicro()+1, "+inf", "LIMIT", 0, wokenTogether))
+		if err != nil || len(lanes) == 0 {
+			break
+		}
+		args := redis.Args{s.KeyOfTurns(set), "XX", "LT"}
+		for _, lane := range lanes {
+			args = args.Add(now.UnixMicro(), lane)
+		}
+		_, err = c.Do("ZADD", args...)
+	}
+	return resque.Explain(err)
+}

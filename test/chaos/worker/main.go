@@ -84,7 +84,10 @@ func main() {
 		goworker.AddPart(delayedbridge.Part(goworker.Default(), delayedbridge.Queue{Name: "tasks", To: "work"}))
 	}
 	if steps := os.Getenv("CHAOS_RESIZE"); steps != "" {
-		goworker.AddHooks(goworker.Hooks{Ready: func() { go resize(strings.Split(steps, ",")) }})
+		goworker.AddHooks(goworker.Hooks{Ready: func() { go change(strings.Split(steps, ","), resize) }})
+	}
+	if lists := os.Getenv("CHAOS_RELIST"); lists != "" {
+		goworker.AddHooks(goworker.Hooks{Ready: func() { go change(strings.Fields(lists), relist) }})
 	}
 	go l.gauge()
 	if err := goworker.Work(); err != nil {
@@ -93,18 +96,27 @@ func main() {
 	}
 }
 
-// resize changes the concurrency, step by step, and lets some jobs run with each.
-func resize(steps []string) {
+// change changes what the daemon works, step by step, and lets some jobs run with each.
+func change(steps []string, do func(step string) error) {
 	for _, step := range steps {
-		n, err := strconv.Atoi(step)
-		if err == nil {
-			_, err = goworker.Default().SetConcurrency(context.Background(), n)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "resizing:", err)
+		if err := do(step); err != nil {
+			fmt.Fprintln(os.Stderr, "changing to", step, err)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
+}
+
+func resize(step string) error {
+	n, err := strconv.Atoi(step)
+	if err == nil {
+		_, err = goworker.Default().SetConcurrency(context.Background(), n)
+	}
+	return err
+}
+
+func relist(step string) error {
+	_, err := goworker.Default().SetQueues(context.Background(), step)
+	return err
 }
 
 type ledger struct{ file *os.File }

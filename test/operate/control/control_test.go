@@ -30,7 +30,8 @@ type process struct {
 // fleet starts processes, and counts what each has done.
 type fleet struct {
 	*testing.T
-	redis *redistest.Server
+	redis    *redistest.Server
+	register func(*goworker.Daemon) // adds classes to each process; nil: they have none
 
 	mu   sync.Mutex
 	done map[string]int // command and process to how often
@@ -56,6 +57,9 @@ func (f *fleet) start(n int) *process {
 		f.done[string(args)+" "+p.name]++
 		return nil, nil
 	}})
+	if f.register != nil {
+		f.register(p.Daemon)
+	}
 	ctx, cancel := context.WithCancel(f.Context())
 	p.stop = cancel
 	go func() { p.ended <- p.Run(ctx) }()
