@@ -118,10 +118,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
+		d.roster.Leave()
 		d.mu.Lock()
 		d.running, d.fleet = nil, nil
 		d.mu.Unlock()
-		d.team.Leave(d.roster)
 	}()
 
 	if d.group == nil {
@@ -291,7 +291,7 @@ func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
 	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
 	d.lease.Slots = at
 	return roster.New(roster.Config{
-		Log: d.log, Lease: d.lease, Workers: c.Concurrency, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Log: d.log, Clock: d.poller.Clock, Lease: d.lease, Workers: c.Concurrency, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
 		Work: func(ctx context.Context, l roster.List) error {
 			next := c
 			next.queues, next.Order = l.Spec, l.Order

@@ -27,8 +27,10 @@ const (
 	Resume   = "resume"   // QueuesAnswer
 	Shutdown = "shutdown" // PingAnswer: stops as after a signal, with {"now":true} as after two. It needs the level full
 
-	// Both last until the process ends. Their answers are goworker.Resized and goworker.Relisted.
-	Concurrency = "concurrency" // runs {"workers":"12"} jobs at a time, or "+4" more. It needs the level full for more than the settings say
+	// These change what the process works until it ends. Their answers are goworker.Resized and goworker.Relisted. Concurrency runs
+	// {"workers":"12"} jobs at a time, or "+4" more, with {"for":600} for so many seconds, a week at most. It needs the level full for
+	// more than the settings say.
+	Concurrency = "concurrency"
 	WorkQueues  = "work-queues" // works {"set":["high","low=2"]}, or "add" or "remove". It needs the level full
 )
 

@@ -10,7 +10,10 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/queues"
@@ -29,6 +32,7 @@ type List struct {
 // Config is what a Roster needs of the daemon.
 type Config struct {
 	Log     *slog.Logger
+	Clock   clock.Clock
 	Lease   *fleet.Lease
 	Workers int    // of the settings
 	List    List   // of the settings
@@ -47,6 +51,7 @@ type Config struct {
 // Roster is what one daemon works. Its methods are safe for concurrent use.
 type Roster struct {
 	Config
+	lapse *control.Lapse[int] // of the concurrency; that of the team, where there is one
 
 	mu      sync.Mutex
 	wanted  List
@@ -55,7 +60,7 @@ type Roster struct {
 
 // New returns the roster of a run that begins.
 func New(c Config) *Roster {
-	r := &Roster{Config: c, wanted: c.List, present: c.List}
+	r := &Roster{Config: c, lapse: control.NewLapse[int](c.Clock), wanted: c.List, present: c.List}
 	if c.Team != nil {
 		c.Team.join(r)
 	}
@@ -83,6 +88,41 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
+	c, err := r.change(ctx, n)
+	if err == nil || ctx.Err() != nil { // then the daemon goes on trying
+		r.lapse.Stop()
+	}
+	return c, err
+}
+
+// ResizeFor is Resize for a while. Then the number comes back that was there before, unless something else has changed it meanwhile.
+func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
+	c, err := r.change(ctx, n)
+	if err == nil || ctx.Err() != nil {
+		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
+			if r.workers() == made {
+				go r.back(before)
+			}
+		})
+	}
+	return c, err
+}
+
+// back is the end of ResizeFor. It waits for Redis, or the end of the run.
+func (r *Roster) back(n int) {
+	if _, err := r.change(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
+		r.Log.Warn("the concurrency did not go back after its time", "to", n, "error", err)
+	}
+}
+
+// Leave is called when the run has ended.
+func (r *Roster) Leave() {
+	if r.Team == nil || r.Team.leave(r) {
+		r.lapse.Stop()
+	}
+}
+
+func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if n < 1 || n > MostWorkers {
 		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
 	}

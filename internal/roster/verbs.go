@@ -14,10 +14,11 @@ import (
 
 // changed is the answer to a verb.
 type changed[T any] struct {
-	From     T      `json:"from"`
-	To       T      `json:"to"`
-	Settings T      `json:"settings"`
-	Busy     []busy `json:"busy,omitempty"`
+	From     T       `json:"from"`
+	To       T       `json:"to"`
+	Settings T       `json:"settings"`
+	For      float64 `json:"for,omitempty"` // seconds; then it goes back
+	Busy     []busy  `json:"busy,omitempty"`
 }
 
 type busy struct {
@@ -26,8 +27,10 @@ type busy struct {
 	Since  time.Time `json:"since"`
 }
 
-func answer[T any](c Change[T], err error) (any, error) {
-	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings}
+func answer[T any](c Change[T], err error) (any, error) { return answerFor(c, 0, err) }
+
+func answerFor[T any](c Change[T], lasts time.Duration, err error) (any, error) {
+	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, For: lasts.Seconds()}
 	for _, j := range c.Busy {
 		a.Busy = append(a.Busy, of(j))
 	}
@@ -39,17 +42,25 @@ func of(j *outcome.Job) busy { return busy{j.Worker, j.Queue, j.StartedAt} }
 // Verbs are what operators may change.
 func (r *Roster) Verbs() []control.Verb {
 	return []control.Verb{
-		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, until the process ends: N, +N or -N", Do: r.doResize},
+		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, for a while or until the process ends: N, +N or -N", Do: r.doResize},
 		{Name: "work-queues", Level: control.Full, Help: "Change which queues it works, until the process ends: add, remove or set some", Do: r.doRelist},
 	}
 }
 
+// mostLapse is how long a change of the concurrency may last that ends by itself.
+const mostLapse = 7 * 24 * time.Hour
+
 // doResize changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say needs the level full.
 func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	var args struct {
-		Workers string `json:"workers"`
+		Workers string  `json:"workers"`
+		For     float64 `json:"for"`
 	}
 	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	lasts, err := control.For(args.For, mostLapse)
+	if err != nil {
 		return nil, err
 	}
 	n, err := strconv.Atoi(args.Workers)
@@ -64,7 +75,11 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 			return nil, err
 		}
 	}
-	return answer(r.Resize(ctx, n))
+	if lasts == 0 {
+		return answer(r.Resize(ctx, n))
+	}
+	change, err := r.ResizeFor(ctx, n, lasts)
+	return answerFor(change, lasts, err)
 }
 
 // workers returns how many jobs are to run at a time.

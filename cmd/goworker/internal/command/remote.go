@@ -240,13 +240,19 @@ func (p *program) controlLog() *cobra.Command {
 }
 
 func (p *program) controlConcurrency() *cobra.Command {
-	return p.orders(&cobra.Command{
-		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time, until their end", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
+	var lasts time.Duration
+	c := p.orders(&cobra.Command{
+		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
 	}, func(args []string) (order, error) {
-		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + " in", opts: []control.CallOption{
-			control.Args(map[string]string{"workers": args[0]}),
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
+		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + until(lasts, "") + " in", opts: []control.CallOption{
+			control.Args(map[string]any{"workers": args[0], "for": lasts.Seconds()}),
 		}}, nil
 	})
+	lasting(c, &lasts, "the process ends or its number is changed")
+	return c
 }
 
 func (p *program) controlQueues() *cobra.Command {

@@ -67,6 +67,8 @@ func TestRemote(t *testing.T) {
 		{"control pause --self --to other", exitNothing, "no process"},
 		{"control pause --self --why=slow", exitDone, "ready: "},
 		{"control resume --self", exitDone, "ready: "},
+		{"control concurrency 1 --for 1h", exitDone, "for: 3600"},
+		{"control concurrency 1 --for 200h", exitPartly, "168h0m0s at most"},
 		{"control concurrency 1", exitDone, "to: 1"},
 		{"control concurrency +1", exitDone, "from: 1"},
 		{"control concurrency 3", exitPartly, "not signed"},
