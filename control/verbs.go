@@ -32,6 +32,10 @@ const (
 	// more than the settings say.
 	Concurrency = "concurrency"
 	WorkQueues  = "work-queues" // works {"set":["high","low=2"]}, or "add" or "remove". It needs the level full
+
+	// Autoscale has the number of workers change by itself between {"bounds":"5..50"}, or with "off" no more, for {"for":600}
+	// seconds or until the process ends: RescaledAnswer. It needs the level full beyond what the settings say.
+	Autoscale = "autoscale"
 )
 
 // Profile is the verb of programs that add it: see package control/profile. It answers a ProfileAnswer for {"kind":"cpu","for":10}. It
@@ -53,6 +57,9 @@ type (
 	StackAnswer   = control.Stack
 	LevelAnswer   = control.Level
 	ProfileAnswer = control.Profile
+
+	AutoscaleAnswer = control.Autoscale // a part of StatsAnswer
+	RescaledAnswer  = control.Rescaled
 )
 
 // Decode reads the answer of a process into v, a pointer to the answer of the verb.

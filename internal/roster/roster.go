@@ -35,11 +35,19 @@ type Config struct {
 	Clock   clock.Clock
 	Lease   *fleet.Lease
 	Workers int    // of the settings
+	Most    int    // of the settings, where the number of workers changes by itself
 	List    List   // of the settings
 	Order   string // that the settings give to every list; "": each list has its own
 
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
+
+	// Scale changes the number of workers by itself, if it is on. Fix has it leave n alone, for lasts unless that is 0, and reports
+	// whether it is on.
+	Scale interface {
+		On() bool
+		Fix(n int, lasts time.Duration) bool
+	}
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
 	Lies func(queues.Spec) error
@@ -74,6 +82,9 @@ type Change[T any] struct {
 	// Settings is what the settings say.
 	Settings T
 
+	// Fixed says that the number of workers changed by itself, and does not now.
+	Fixed bool
+
 	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
 	// have ended.
 	Busy []*outcome.Job
@@ -88,19 +99,25 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
-	c, err := r.change(ctx, n)
-	if err == nil || ctx.Err() != nil { // then the daemon goes on trying
-		r.lapse.Stop()
-	}
-	return c, err
+	return r.ResizeFor(ctx, n, 0)
 }
 
-// ResizeFor is Resize for a while. Then the number comes back that was there before, unless something else has changed it meanwhile.
+// ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
+// changed it meanwhile; or the number changes by itself again.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
+	if err := check(n); err != nil {
+		return Change[int]{}, err
+	}
+	fixed := r.Scale.Fix(n, lasts)
 	c, err := r.change(ctx, n)
-	if err == nil || ctx.Err() != nil {
+	c.Fixed = fixed
+	switch {
+	case err != nil && ctx.Err() == nil: // else the daemon goes on trying
+	case lasts == 0 || fixed:
+		r.lapse.Stop()
+	default:
 		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
-			if r.workers() == made {
+			if r.workers() == made && !r.Scale.On() {
 				go r.back(before)
 			}
 		})
@@ -123,18 +140,25 @@ func (r *Roster) Leave() {
 }
 
 func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
-	if n < 1 || n > MostWorkers {
-		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
-	}
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
+	}
+	if err := check(n); err != nil {
+		return Change[int]{}, err
 	}
 	return r.resize(ctx, n)
 }
 
+func check(n int) error {
+	if n < 1 || n > MostWorkers {
+		return fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	return nil
+}
+
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
 	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: r.Workers}
-	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
+	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers, w.Why = n, "" }); err != nil {
 		return c, fmt.Errorf("changing the concurrency to %d: %w", n, err)
 	}
 	c.Busy = r.Lease.Status.Beyond(n)
@@ -199,6 +223,9 @@ func (r *Roster) apply(ctx context.Context, next List) error {
 	defer r.mu.Unlock()
 	if from := r.present.String(); from != next.String() {
 		r.Log.Info("queues", "from", from, "to", next.String())
+		if warning := next.Useless(next.Order); warning != "" {
+			r.Log.Warn(warning)
+		}
 	}
 	r.present = next
 	return nil

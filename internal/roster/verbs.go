@@ -18,6 +18,7 @@ type changed[T any] struct {
 	To       T       `json:"to"`
 	Settings T       `json:"settings"`
 	For      float64 `json:"for,omitempty"` // seconds; then it goes back
+	Fixed    bool    `json:"autoscale_fixed,omitempty"`
 	Busy     []busy  `json:"busy,omitempty"`
 }
 
@@ -30,7 +31,7 @@ type busy struct {
 func answer[T any](c Change[T], err error) (any, error) { return answerFor(c, 0, err) }
 
 func answerFor[T any](c Change[T], lasts time.Duration, err error) (any, error) {
-	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, For: lasts.Seconds()}
+	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, Fixed: c.Fixed, For: lasts.Seconds()}
 	for _, j := range c.Busy {
 		a.Busy = append(a.Busy, of(j))
 	}
@@ -70,13 +71,10 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	switch {
 	case err != nil || n < 1 || n > MostWorkers:
 		return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
-	case n > r.Workers:
+	case n > max(r.Workers, r.Most):
 		if err := c.Full(); err != nil {
 			return nil, err
 		}
-	}
-	if lasts == 0 {
-		return answer(r.Resize(ctx, n))
 	}
 	change, err := r.ResizeFor(ctx, n, lasts)
 	return answerFor(change, lasts, err)
