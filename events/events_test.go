@@ -97,6 +97,7 @@ type seen struct {
 	mu   sync.Mutex
 	all  []events.Event
 	errs int
+	wide bool // it asks for all events, which a process hears later than that it asks at all
 	stop func()
 }
 
@@ -135,7 +136,7 @@ func (f *fleet) watch(filter events.Filter) *seen {
 
 // watching listens until the test ends or stop is called, and counts errors.
 func (f *fleet) watching(filter events.Filter) *seen {
-	s := new(seen)
+	s := &seen{wide: filter.All}
 	of := f.inspects
 	if of == nil {
 		of = f.client
@@ -168,7 +169,7 @@ func (f *fleet) heard(s *seen) {
 	redistest.Eventually(f.T, daemontest.Soon, "the process hears that a program listens", func() bool {
 		f.enqueue("work", "Probe")
 		time.Sleep(20 * time.Millisecond)
-		return s.count(events.Discarded) > 0
+		return s.count(events.Discarded) > 0 && (!s.wide || s.count(events.Started) > 0)
 	})
 }
 

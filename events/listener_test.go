@@ -21,6 +21,14 @@ func fails(d *goworker.Daemon) {
 	d.Register("Fails", func() error { return errors.New("no") })
 }
 
+// wait waits until so many listeners wait for events.
+func (f *fleet) wait(n int) {
+	f.Helper()
+	redistest.Eventually(f.T, daemontest.Soon, fmt.Sprintf("%d listeners wait", n), func() bool {
+		return strings.Count(f.redis.Text(f.T, "CLIENT", "LIST"), "cmd=xread") == n
+	})
+}
+
 // A listener takes none of the connections of its client, closes its own, and ends with the client.
 func TestConnectionOfAListener(t *testing.T) {
 	t.Parallel()
@@ -31,19 +39,13 @@ func TestConnectionOfAListener(t *testing.T) {
 	}
 	t.Cleanup(client.Close)
 	f.client = client
-	waiting := func(n int) {
-		t.Helper()
-		redistest.Eventually(t, daemontest.Soon, fmt.Sprintf("%d listeners wait", n), func() bool {
-			return strings.Count(f.redis.Text(t, "CLIENT", "LIST"), "cmd=xread") == n
-		})
-	}
 	one, two := f.watch(events.Filter{}), f.watch(events.Filter{All: true})
-	waiting(2)
+	f.wait(2)
 	f.enqueue("work", "Any")
 	one.stop()
-	waiting(1)
+	f.wait(1)
 	two.stop()
-	waiting(0)
+	f.wait(0)
 
 	ended := make(chan []error)
 	go func() {
@@ -53,12 +55,12 @@ func TestConnectionOfAListener(t *testing.T) {
 		}
 		ended <- all
 	}()
-	waiting(1)
+	f.wait(1)
 	client.Close()
 	if all := <-ended; len(all) != 1 || !errors.Is(all[0], goworker.ErrClosed) {
 		t.Errorf("after Close: %v", all)
 	}
-	waiting(0)
+	f.wait(0)
 }
 
 // A listener that cannot reach Redis for a while says so once, and goes on without a loss. Where Redis has lost its data, it says that
@@ -75,6 +77,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	t.Cleanup(f.client.Close)
 	s := f.watching(events.Filter{Kinds: []string{events.Failed}})
+	f.wait(2)
 	f.enqueue("work", "Fails")
 	redistest.Eventually(t, daemontest.Soon, "a failure is seen", func() bool { return s.count(events.Failed) == 1 })
 	proxy.Refuse(true)
@@ -186,9 +189,7 @@ func TestIdleProcess(t *testing.T) {
 	}
 	written := func() string {
 		stats := strings.FieldsFunc(f.redis.Text(t, "INFO", "commandstats"), func(r rune) bool { return r == '\n' || r == ',' })
-		return strings.Join(slices.DeleteFunc(stats, func(s string) bool {
-			return !strings.HasPrefix(s, "cmdstat_xadd:") && !strings.HasPrefix(s, "cmdstat_pexpire:")
-		}), " ")
+		return strings.Join(slices.DeleteFunc(stats, func(s string) bool { return !strings.HasPrefix(s, "cmdstat_xadd:") }), " ")
 	}
 	f.redis.Do(t, "RPUSH", "resque:queue:work", `{"class":"Probe","args":[],"id":"last"}`)
 	redistest.Eventually(t, daemontest.Soon, "the last pack is sent", func() bool {

@@ -426,7 +426,7 @@ try rule-class ./control TestPausedClass \
 	internal/feature/limits/ruled.go '/^\t\tcase kind == control.ClassRule:$/,/^\t\t\truled\[about\]/s/ruled\[about\], ruledLimit/ruled[about][:0], ruledLimit/;s/case kind == control.ClassRule:/case kind == "":/'
 # Worker ids are registered before the record of the process covers them.
 try fleet-cover ./internal/fleet TestWorkersAreCovered \
-	internal/fleet/registrar.go 's/func(c redis.Conn) error { return r.base.Store.Cover(c, record, claim) }/func(redis.Conn) error { return nil }/'
+	internal/fleet/registrar.go 's/func(c redis.Conn) error { return r.base.Store.Cover(c, record, claim) }/func(redis.Conn) error { _ = claim; return nil }/'
 # A part is started again once more than it may be.
 try part-most ./internal/part TestRestarts \
 	internal/part/restart.go 's/if len(r.past) >= r.Most {/if len(r.past) > r.Most {/'

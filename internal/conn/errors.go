@@ -172,6 +172,13 @@ func Away(err error) bool {
 	return Elsewhere(err)
 }
 
+// Refused reports whether err is an answer of Redis that it would give again: for a permission, or the type of a key. The connection is
+// whole.
+func Refused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && Classify(err) != KindWait
+}
+
 // MayServe reports whether the same command may be carried out later although it was refused with err, or
 // could not be sent: the reason is not the command.
 func MayServe(err error) bool {

@@ -230,11 +230,8 @@ func (k *Control) turn(ctx context.Context) (time.Duration, error) {
 	return part.Never, nil
 }
 
-// refused reports whether Redis would refuse a command again, for a permission or the type of a key. The next nudge tries it.
-func refused(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && conn.Classify(err) != conn.KindWait || errors.Is(err, resque.ErrAnswer)
-}
+// refused reports whether Redis would refuse a command again. The next nudge tries it.
+func refused(err error) bool { return conn.Refused(err) || errors.Is(err, resque.ErrAnswer) }
 
 // close sends what is left, and closes the connection.
 func (k *Control) close() {
@@ -280,7 +277,7 @@ func (k *Control) readOn(ctx context.Context) error {
 			k.last = e.ID
 			k.obey(ctx, e)
 		}
-		if newest := notice[control.CommandNotice]; again && len(entries) == 0 && k.last != "" && newest != "" && earlier(newest, k.last) {
+		if newest := notice[control.CommandNotice]; again && len(entries) == 0 && k.last != "" && newest != "" && resque.CompareIDs(newest, k.last) < 0 {
 			k.last = "" // the stream began again, on a server whose clock is behind
 			again = false
 			continue
@@ -289,19 +286,6 @@ func (k *Control) readOn(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// earlier compares ids of a stream.
-func earlier(a, b string) bool {
-	number := func(id string) (ms, n uint64) {
-		first, second, _ := strings.Cut(id, "-")
-		ms, _ = strconv.ParseUint(first, 10, 64)
-		n, _ = strconv.ParseUint(second, 10, 64)
-		return ms, n
-	}
-	ams, an := number(a)
-	bms, bn := number(b)
-	return ams < bms || ams == bms && an < bn
 }
 
 // tellHearers calls those whose field has another value.

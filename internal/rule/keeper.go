@@ -93,8 +93,7 @@ func (k *Keeper) turn(ctx context.Context) (time.Duration, error) {
 		return part.Never, nil
 	}
 	err := k.config.Do(ctx, k.look)
-	var refused redis.Error
-	if errors.As(err, &refused) && conn.Classify(err) != conn.KindWait {
+	if conn.Refused(err) {
 		if k.said.News("redis", err.Error()) {
 			k.base.Log.Warn("Redis refuses what this process needs to end the rules of operators at their time; a pause of a queue ends all the same", "error", err)
 		}

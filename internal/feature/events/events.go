@@ -4,7 +4,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -124,7 +123,7 @@ func (e *Events) turn(ctx context.Context) (time.Duration, error) {
 	asked, left := e.asked()
 	if asked > off && !e.proven {
 		err := e.line.Do(ctx, e.store.Prove)
-		if err != nil && !refused(err) {
+		if err != nil && !conn.Refused(err) {
 			return 0, err
 		}
 		if err != nil {
@@ -174,17 +173,11 @@ func (e *Events) send(ctx context.Context) error {
 	}
 	e.number++
 	err := e.line.Once(ctx, func(c redis.Conn) error { return e.store.Pack(c, e.config.Process(), e.number, body) })
-	if err != nil && refused(err) {
+	if err != nil && conn.Refused(err) {
 		e.unwritten(err)
 		return nil
 	}
 	return err
-}
-
-// refused reports whether Redis itself refuses the command: then the connection is whole.
-func refused(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply) && conn.Classify(err) != conn.KindWait
 }
 
 // unwritten logs why Redis refuses events, the same reason once.

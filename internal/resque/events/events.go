@@ -210,7 +210,7 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 	if err != nil {
 		return nil, false, fmt.Errorf("reading events: %w", resque.Explain(err))
 	}
-	slices.SortStableFunc(entries, func(a, b Entry) int { return Compare(a.ID, b.ID) })
+	slices.SortStableFunc(entries, func(a, b Entry) int { return resque.CompareIDs(a.ID, b.ID) })
 	return entries, more, nil
 }
 
@@ -221,25 +221,6 @@ func Has(c redis.Conn, stream resque.Key, id string) (bool, error) {
 		return false, fmt.Errorf("reading events, key %s: %w", stream, resque.Explain(err))
 	}
 	return len(rows) > 0, nil
-}
-
-// Compare compares two ids of streams.
-func Compare(a, b string) int {
-	number := func(id string) (ms, n uint64) {
-		first, second, _ := strings.Cut(id, "-")
-		ms, _ = strconv.ParseUint(first, 10, 64)
-		n, _ = strconv.ParseUint(second, 10, 64)
-		return ms, n
-	}
-	ams, an := number(a)
-	bms, bn := number(b)
-	switch {
-	case ams < bms || ams == bms && an < bn:
-		return -1
-	case ams == bms && an == bn:
-		return 0
-	}
-	return 1
 }
 
 // ParseEvent reads an event.

@@ -44,6 +44,28 @@ func (p *program) workersLs() *cobra.Command {
 	return c
 }
 
+// showNamed shows the things that a command line names by their ids; on several Redises there may be several with one id. The error names
+// those that are not there, in the sentence of lacking.
+func showNamed[T any](ids []string, all []T, sentence string, idOf func(T) string, show func(T) error) error {
+	var absent []string
+	for _, id := range ids {
+		found := false
+		for _, one := range all {
+			if idOf(one) != id {
+				continue
+			}
+			found = true
+			if err := show(one); err != nil {
+				return err
+			}
+		}
+		if !found {
+			absent = append(absent, id)
+		}
+	}
+	return lacking(ids, absent, sentence)
+}
+
 func (p *program) workersShow() *cobra.Command {
 	return p.verb(&cobra.Command{
 		Use: "show ID…", Short: "Show workers: their queues and the job in hand", Args: some("the ids of workers"),
@@ -52,30 +74,16 @@ func (p *program) workersShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var absent []string
-		for _, id := range args {
-			found := false
-			for _, w := range workers {
-				if w.ID != id {
-					continue
-				}
-				found = true
-				pairs := [][2]string{
-					{"worker", w.ID}, {"host", w.Host}, {"pid", w.PID}, {"queues", strings.Join(w.Queues, ", ")}, {"started", view.Time(w.Started)},
-					{"heartbeat", view.Time(w.Heartbeat)}, {"processed", view.Count(w.Processed)}, {"failed", view.Count(w.Failed)}, {"shard", w.Shard},
-				}
-				if j := w.Working; j != nil {
-					pairs = append(pairs, [2]string{"works on", j.Class}, [2]string{"of queue", j.Queue}, [2]string{"since", view.Time(j.RunAt)}, [2]string{"payload", string(j.Payload)})
-				}
-				if err := o.show(workerObject(w), pairs...); err != nil {
-					return err
-				}
+		return showNamed(args, workers, "there is no worker %s", func(w inspect.WorkerInfo) string { return w.ID }, func(w inspect.WorkerInfo) error {
+			pairs := [][2]string{
+				{"worker", w.ID}, {"host", w.Host}, {"pid", w.PID}, {"queues", strings.Join(w.Queues, ", ")}, {"started", view.Time(w.Started)},
+				{"heartbeat", view.Time(w.Heartbeat)}, {"processed", view.Count(w.Processed)}, {"failed", view.Count(w.Failed)}, {"shard", w.Shard},
 			}
-			if !found {
-				absent = append(absent, id)
+			if j := w.Working; j != nil {
+				pairs = append(pairs, [2]string{"works on", j.Class}, [2]string{"of queue", j.Queue}, [2]string{"since", view.Time(j.RunAt)}, [2]string{"payload", string(j.Payload)})
 			}
-		}
-		return lacking(args, absent, "there is no worker %s")
+			return o.show(workerObject(w), pairs...)
+		})
 	})
 }
 
@@ -134,32 +142,17 @@ func (p *program) processesShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var absent []string
-		for _, id := range args {
-			found := false
-			for _, i := range processes {
-				if i.ID != id {
-					continue
-				}
-				found = true
-				lease := "renewed " + view.Span(i.LeaseAge) + " ago"
-				if i.Dead {
-					lease = "lost: it was found dead, and its jobs are being brought back"
-				}
-				pairs := [][2]string{
-					{"process", i.ID}, {"host", i.Host}, {"pid", fmt.Sprint(i.PID)}, {"version", i.Version}, {"queues", i.Queues},
-					{"workers", fmt.Sprint(i.Concurrency)}, {"jobs", fmt.Sprint(i.Jobs)}, {"since", view.Time(i.Since)}, {"lease", lease}, {"shard", i.Shard},
-				}
-				err := o.show(processObject(i), append(pairs, vitalsPairs(i)...)...)
-				if err != nil {
-					return err
-				}
+		return showNamed(args, processes, "no process %s holds a lease here", func(i inspect.ProcessInfo) string { return i.ID }, func(i inspect.ProcessInfo) error {
+			lease := "renewed " + view.Span(i.LeaseAge) + " ago"
+			if i.Dead {
+				lease = "lost: it was found dead, and its jobs are being brought back"
 			}
-			if !found {
-				absent = append(absent, id)
+			pairs := [][2]string{
+				{"process", i.ID}, {"host", i.Host}, {"pid", fmt.Sprint(i.PID)}, {"version", i.Version}, {"queues", i.Queues},
+				{"workers", fmt.Sprint(i.Concurrency)}, {"jobs", fmt.Sprint(i.Jobs)}, {"since", view.Time(i.Since)}, {"lease", lease}, {"shard", i.Shard},
 			}
-		}
-		return lacking(args, absent, "no process %s holds a lease here")
+			return o.show(processObject(i), append(pairs, vitalsPairs(i)...)...)
+		})
 	})
 }
 
