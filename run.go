@@ -32,6 +32,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/tries"
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
@@ -44,10 +45,12 @@ import (
 	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
+	webhookwire "github.com/goworker/goworker/internal/resque/webhook"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
@@ -114,6 +117,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.control.Add(append(d.roster.Verbs(), d.scale.Verb(max(c.config.Concurrency, c.config.ConcurrencyMax), roster.MostWorkers))...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
+	d.control.HearAll(webhookwire.Notice, d.webhook.Heard)
 	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
@@ -209,6 +213,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease = newLease(base, d.config, d.registry)
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
+	d.webhook = webhook.New(base, webhook.Config{Now: d.lease.Now, Do: c.Pool.Do})
 	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
 	c.heard.Take(d.events)
 	d.limits = d.registry.limits.Beside()
@@ -216,11 +221,11 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
-	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
+	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.webhook.Feature, d.events.Feature})...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
-	own := d.own(d.config)
+	own := d.own(d.config.queues)
 	d.guard = ownqueue.New(base, own, d.config.PollInterval, func(own []string) { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
-	order := d.newSource(base, d.poller, d.list(d.config, own), set.Watched())
+	order := d.newSource(base, d.poller, d.guard.Closed(own), set.Watched())
 	d.poller.source = order
 	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
@@ -298,48 +303,38 @@ func (d *Daemon) newScaler(b part.Base, c config, p *poller, backlog autoscale.B
 
 // newRoster makes what changes the concurrency and the queues of a run. order is the one that its poller asks by.
 func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
-	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
+	p, w := d.poller, d.workers
+	at := roster.Crew{Ask: p.ask, Ended: p.ended, Order: order, Slots: &p.slots, Freed: d.lease.SlotFreed, Grow: func(n int) {
+		w.resize(n)
+		p.share.Resize(n)
+	}}
 	d.lease.Slots = at
 	return roster.New(roster.Config{
 		Log: d.log, Clock: d.poller.Clock, Lease: d.lease, Workers: c.Concurrency, Most: c.ConcurrencyMax, Scale: d.scale, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
 		Work: func(ctx context.Context, l roster.List) error {
-			next := c
-			next.queues, next.Order = l.Spec, l.Order
-			if warning := next.uselessWeights(); warning != "" {
-				d.log.Warn(warning)
-			}
-			own := d.own(next)
+			own := d.own(l.Spec)
 			d.guard.Watch(own)
-			return at.work(ctx, d.list(next, own))
+			return at.Work(ctx, watch.List{Queues: l.Spec, Order: l.Order, Closed: d.guard.Closed(own)})
 		},
 	})
 }
 
 // own returns goworker's own queues of a list. A test has no fleet to guard them against.
-func (d *Daemon) own(c config) []string {
+func (d *Daemon) own(list queues.Spec) []string {
 	if d.registry.trial != nil {
 		return nil
 	}
-	return c.queues.Own()
-}
-
-// list is what the poller asks.
-func (d *Daemon) list(c config, own []string) watch.List {
-	l := watch.List{Queues: c.queues, Order: c.Order}
-	if len(own) > 0 {
-		l.Closed = d.guard.Closed
-	}
-	return l
+	return list.Own()
 }
 
 // newSource returns the source of a poller, which also has Redis watch these keys.
-func (d *Daemon) newSource(base part.Base, p *poller, list watch.List, watched []outcome.Watched) *watch.Order {
+func (d *Daemon) newSource(base part.Base, p *poller, closed func(string) bool, watched []outcome.Watched) *watch.Order {
 	for _, w := range watched {
 		p.keeper.Keys = append(p.keeper.Keys, w.Key)
 	}
 	l := lanes.New(base, d.registry.trial.Limits(d.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
-		List: list, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		List: watch.List{Queues: d.config.queues, Order: d.config.Order, Closed: closed}, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Leave: p.record.Withdraw,
 		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})

@@ -105,8 +105,8 @@ func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
 // ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
 // changed it meanwhile; or the number changes by itself again.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	if n < 1 || n > MostWorkers {
-		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	if err := check(n); err != nil {
+		return Change[int]{}, err
 	}
 	fixed := r.Scale.Fix(n, lasts)
 	c, err := r.change(ctx, n)
@@ -143,7 +143,17 @@ func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}
+	if err := check(n); err != nil {
+		return Change[int]{}, err
+	}
 	return r.resize(ctx, n)
+}
+
+func check(n int) error {
+	if n < 1 || n > MostWorkers {
+		return fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	return nil
 }
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
@@ -213,6 +223,9 @@ func (r *Roster) apply(ctx context.Context, next List) error {
 	defer r.mu.Unlock()
 	if from := r.present.String(); from != next.String() {
 		r.Log.Info("queues", "from", from, "to", next.String())
+		if warning := next.Useless(next.Order); warning != "" {
+			r.Log.Warn(warning)
+		}
 	}
 	r.present = next
 	return nil
