@@ -15,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/feature/limits"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/gate"
@@ -83,6 +84,7 @@ type Daemon struct {
 	rules   *rule.Keeper
 	limits  *limits.Table // of the current run, with the rules of this Redis
 	events  *events.Events
+	webhook *webhook.Webhooks
 	control *control.Control
 }
 

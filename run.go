@@ -32,6 +32,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/tries"
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/feature/workflow"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
@@ -49,6 +50,7 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
+	webhookwire "github.com/goworker/goworker/internal/resque/webhook"
 	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
@@ -115,6 +117,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.control.Add(append(d.roster.Verbs(), d.scale.Verb(max(c.config.Concurrency, c.config.ConcurrencyMax), roster.MostWorkers))...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
+	d.control.HearAll(webhookwire.Notice, d.webhook.Heard)
 	d.lease.Riders = append(d.lease.Riders, d.control)
 	r.crew.Heard = d.history.PartFailed
 	r.poller, d.fleet = d.poller, d.lease
@@ -210,6 +213,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease = newLease(base, d.config, d.registry)
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
+	d.webhook = webhook.New(base, webhook.Config{Now: d.lease.Now, Do: c.Pool.Do})
 	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
 	c.heard.Take(d.events)
 	d.limits = d.registry.limits.Beside()
@@ -217,7 +221,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
-	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.events.Feature})...)
+	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.webhook.Feature, d.events.Feature})...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
 	own := d.own(d.config.queues)
 	d.guard = ownqueue.New(base, own, d.config.PollInterval, func(own []string) { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })

@@ -31,6 +31,9 @@ const (
 	// What became of a rule of operators. More["rule"] is its name.
 	LogRuleEnded    = "rule-ended"    // its time was over
 	LogRuleRestored = "rule-restored" // a process of an older release had overwritten it
+
+	// A delivery of a webhook has failed for good. More["webhook"] is its name, More["delivery"] the id, Text why.
+	LogWebhookDead = "webhook-dead"
 )
 
 // LogEntry is something that happened to the fleet.

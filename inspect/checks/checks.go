@@ -113,6 +113,7 @@ type Finding struct {
 	More     int               // findings like this one that Options.Most left out; they follow the last one
 	Shard    string            // of several Redises, the one that it is about
 
+	about    string // see Identity
 	values   values
 	door     int
 	readOnly bool
@@ -123,6 +124,10 @@ type Remedy struct {
 	Words   string // for people, on one line
 	Command string // safe to paste into a shell, whatever the names in it; "" if there is none
 }
+
+// Identity is the check and the names that the finding is about. It is the same while a thing goes on being wrong, whatever its
+// numbers are.
+func (f Finding) Identity() string { return f.about }
 
 // Fixable reports whether Fix mends the finding.
 func (f Finding) Fixable() bool {

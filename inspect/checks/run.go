@@ -192,10 +192,13 @@ func (l *look) find(v values) {
 func newFinding(c *Check, v values) Finding {
 	f := Finding{Check: c, State: Found, Seen: 1, Sentence: sentence(c.Sentence, v), values: v}
 	f.Remedy = Remedy{Words: sentence(c.Remedy, v), Command: c.command(v)}
-	f.Subject = make(map[string]string, len(v))
-	for name, value := range v {
-		switch value.(type) {
+	f.Subject, f.about = make(map[string]string, len(v)), c.Name
+	for _, name := range sortedKeys(v) {
+		switch value := v[name].(type) {
 		case words, arguments: // what this program says of it
+		case string: // a name
+			f.about += fmt.Sprintf(" %s=%q", name, value)
+			f.Subject[name] = exact(value)
 		default:
 			f.Subject[name] = exact(value)
 		}

@@ -65,10 +65,11 @@ type Control struct {
 	mu      sync.Mutex
 	verbs   map[string]Verb
 	hearers map[string]func(value string)
-	notice  map[string]string // as it was read last
-	read    bool              // the commands are to be read
-	busy    int               // commands that are being done
-	answers []answer          // that are to be sent
+	groups  map[string]func(rest, value string) // by how their fields begin
+	notice  map[string]string                   // as it was read last
+	read    bool                                // the commands are to be read
+	busy    int                                 // commands that are being done
+	answers []answer                            // that are to be sent
 
 	// of the loop's goroutine
 	line  conn.Line
@@ -88,7 +89,8 @@ type Control struct {
 func New(b part.Base, c Config) *Control {
 	k := &Control{
 		base: b, config: c, store: control.New(b.Store),
-		verbs: make(map[string]Verb), hearers: make(map[string]func(string)), heard: make(map[string]string), signed: newDone(), unsigned: newDone(), line: b.Line(part.ReplyWithin),
+		verbs: make(map[string]Verb), hearers: make(map[string]func(string)), groups: make(map[string]func(string, string)),
+		heard: make(map[string]string), signed: newDone(), unsigned: newDone(), line: b.Line(part.ReplyWithin),
 	}
 	k.loop = part.NewLoop(b, "control", k.turn)
 	k.loop.End = k.close
@@ -113,6 +115,14 @@ func (k *Control) Hear(field string, f func(value string)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearers[field] = f
+}
+
+// HearAll has a function called when any field of the notice that begins with prefix has another value, "" where it is gone. It is
+// called as the function of Hear is, with the rest of the field's name.
+func (k *Control) HearAll(prefix string, f func(rest, value string)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.groups[prefix] = f
 }
 
 // Start starts to obey.
@@ -298,10 +308,21 @@ func earlier(a, b string) bool {
 func (k *Control) tellHearers() {
 	k.mu.Lock()
 	notice, hearers := k.notice, maps.Clone(k.hearers)
+	for prefix, f := range k.groups {
+		for _, fields := range []map[string]string{notice, k.heard} { // those that are there, and those that are gone
+			for field := range fields {
+				if rest, ok := strings.CutPrefix(field, prefix); ok {
+					hearers[field] = func(value string) { f(rest, value) }
+				}
+			}
+		}
+	}
 	k.mu.Unlock()
 	for field, f := range hearers {
 		if value := notice[field]; value != k.heard[field] {
-			k.heard[field] = value
+			if k.heard[field] = value; value == "" {
+				delete(k.heard, field)
+			}
 			f(value)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/goworker/goworker/internal/resque/history"
 	"github.com/goworker/goworker/internal/resque/leases"
 	"github.com/goworker/goworker/internal/resque/operations"
+	"github.com/goworker/goworker/internal/resque/webhook"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
@@ -157,6 +158,9 @@ func (a *arena) scripts() map[string]string {
 	}
 	for name, text := range control.Scripts() {
 		scripts["control-"+name] = text
+	}
+	for name, text := range webhook.Scripts() {
+		scripts["webhook-"+name] = text
 	}
 	for name, text := range delayedwire.Scripts() {
 		scripts["delayed-"+name] = text

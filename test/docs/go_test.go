@@ -25,7 +25,7 @@ const module = "github.com/goworker/goworker"
 // imports are what a fragment may use without an import of its own, by the name before the dot.
 var imports = map[string]string{
 	"goworker": module, "delayedbridge": module + "/delayedbridge", "sentinel": module + "/sentinel", "cluster": module + "/cluster", "embedded": module + "/embedded",
-	"schedule": module + "/schedule", "inspect": module + "/inspect", "checks": module + "/inspect/checks", "control": module + "/control", "profile": module + "/control/profile", "events": module + "/events", "goworkertest": module + "/goworkertest", "httpapi": module + "/httpapi", "httpclient": module + "/httpclient", "health": module + "/health",
+	"schedule": module + "/schedule", "inspect": module + "/inspect", "checks": module + "/inspect/checks", "control": module + "/control", "profile": module + "/control/profile", "events": module + "/events", "goworkertest": module + "/goworkertest", "httpapi": module + "/httpapi", "httpclient": module + "/httpclient", "health": module + "/health", "webhook": module + "/webhook",
 	"shop":    module + "/example/calling/shop",
 	"redis":   "github.com/gomodule/redigo/redis",
 	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "log": "log", "net": "net", "http": "net/http",

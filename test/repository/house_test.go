@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"internal/conn", "internal/logging", "internal/payload"},
 	{"internal/argv", "internal/failure", "internal/args", "internal/httpjob"},
 	{"internal/resque", "internal/stamp", "internal/setting", "internal/stuck", "internal/isolate"},
-	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/lmstfywire", "internal/resque/workflows", "internal/resque/groups", "internal/resque/leases", "internal/resque/operations", "internal/resque/history", "internal/resque/control", "internal/resque/events", "internal/access", "internal/part", "internal/recurring", "internal/duty"},
+	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/lmstfywire", "internal/resque/workflows", "internal/resque/groups", "internal/resque/leases", "internal/resque/operations", "internal/resque/history", "internal/resque/control", "internal/resque/events", "internal/resque/webhook", "internal/access", "internal/part", "internal/recurring", "internal/duty"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "internal/depth", "internal/rule", "internal/usage", "inspect"},
 	{"inspect/checks", "internal/await", "internal/control", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/record", "internal/scheduler", "internal/sweep", "internal/tokens"},
 	{"internal/watch", "internal/autoscale", "internal/drain", "internal/leased", "internal/neighbor", "internal/taker", "internal/trial"},
@@ -50,7 +50,7 @@ var layers = [][]string{
 }
 
 // above the root are programs' doors to it. The root knows none of them.
-var above = []string{"cluster", "control", "delayedbridge", "embedded", "events", "example", "flags", "goworkertest", "health", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test"}
+var above = []string{"cluster", "control", "delayedbridge", "embedded", "events", "example", "flags", "goworkertest", "health", "httpapi", "httpclient", "internal/daemontest", "internal/follow", "internal/playtest", "internal/redistest", "schedule", "sentinel", "test", "webhook"}
 
 // TestLayers holds every package in its row.
 func TestLayers(t *testing.T) {

@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -110,23 +109,8 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 
 // lasting names the end of a job, if it is one that is written with the commit: a bad one, or that of a step.
 func lasting(j *outcome.Job, o *outcome.Outcome) string {
-	var poison *outcome.Poison
-	switch o.State {
-	case outcome.Done:
-		if j.Parsed.Field(workflows.Field) != nil {
-			return events.Step
-		}
-	case outcome.Failed:
-		if errors.As(o.Err, &poison) {
-			return events.Poison
-		}
-		return o.State.String()
-	case outcome.Retried, outcome.Expired, outcome.Discarded, outcome.Cancelled:
-		return o.State.String()
-	case outcome.Returned:
-		if j.Dead {
-			return events.Recovered
-		}
+	if o.State == outcome.Done && j.Parsed.Field(workflows.Field) != nil {
+		return events.Step
 	}
-	return ""
+	return o.BadEnd(j)
 }

@@ -34,11 +34,12 @@ const (
 	MostCommands = 1000
 	// CommandsKept is how long the stream stays after its last command.
 	CommandsKept = time.Hour
-	// NoticeKept is how long the notice stays after it was last written. A process that finds a field gone looks once whether
-	// anything has changed, so it loses nothing.
-	NoticeKept = time.Hour
+	// NoticeKept is how long the notice stays after it was last written: a little longer than what stands in it may be meant for,
+	// which is a webhook whose deliverers are away. A process that finds a field gone looks once whether anything has changed, so it
+	// loses nothing.
+	NoticeKept = 25 * time.Hour
 	// MostNotices is how many fields the notice has at most.
-	MostNotices = 12
+	MostNotices = 20
 	// MostRules is how many rules there are at most.
 	MostRules = 1000
 	// MostRuleBytes is how long a rule's name and value are together at most.
@@ -205,6 +206,15 @@ func (s Store) Told(c redis.Conn, field string) (string, error) {
 		return "", fmt.Errorf("reading the notice of processes: %w", resque.Explain(err))
 	}
 	return value, nil
+}
+
+// Notices reads all fields of the notice.
+func (s Store) Notices(c redis.Conn) (map[string]string, error) {
+	fields, err := redis.StringMap(c.Do("HGETALL", s.NoticeKey().String()))
+	if err != nil {
+		return nil, fmt.Errorf("reading the notice of processes: %w", resque.Explain(err))
+	}
+	return fields, nil
 }
 
 // CarryNotice has a renewal read the notice. Without one heard gets an empty map.

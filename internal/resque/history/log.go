@@ -37,6 +37,8 @@ const (
 
 	MaxRSS = "max-rss" // its memory is above its setting MaxRSS, so it stops
 
+	WebhookDead = "webhook-dead" // a delivery of a webhook has failed for good
+
 	RuleEnded    = "rule-ended"    // the time of a rule of operators was over, and it has taken it away
 	RuleRestored = "rule-restored" // a process of an older release had overwritten what a rule says
 )
@@ -44,7 +46,17 @@ const (
 // Log has a renewal write a line about a process. fields are names and values beside each other. heard gets the error with which
 // Redis refused it.
 func (s Store) Log(c *resque.Cargo, heard func(error), kind, process string, fields ...any) {
-	c.Write(heard, "XADD", s.LogKey(), append([]any{"MAXLEN", "~", MostLogged, "*", "kind", kind, "process", process}, fields...)...)
+	c.Write(heard, "XADD", s.LogKey(), logged(kind, process, fields)...)
+}
+
+// Logged returns the arguments of the XADD that writes a line at once.
+func (s Store) Logged(kind, process string, fields ...any) []any {
+	return append([]any{s.LogKey().String()}, logged(kind, process, fields)...)
+}
+
+// logged are the arguments behind the key.
+func logged(kind, process string, fields []any) []any {
+	return append([]any{"MAXLEN", "~", MostLogged, "*", "kind", kind, "process", process}, fields...)
 }
 
 // ReadLog returns lines behind that of an id, the oldest first; with "" the newest ones.

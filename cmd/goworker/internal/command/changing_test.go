@@ -226,6 +226,9 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "set a limit to a word", there: limits, args: "limits set Other many", code: exitFailed, errs: `"many" is no number`},
 		{name: "reset a limit", there: limits, args: "limits reset Other", out: "as each program has it", after: []any{"HEXISTS", "*go:limits", "c:Other"}, is: "0"},
 
+		{name: "forget a webhook", there: [][]any{{"XADD", "*go:webhook:ops", "1-1", "n", "1", "e", "{}"}, {"HSET", "*go:notice", "webhook:ops", "1 failed"}}, args: "webhook forget ops", asks: true, out: "the webhook ops is forgotten", after: []any{"EXISTS", "*go:webhook:ops"}, is: "0"},
+		{name: "forget no webhook", args: "webhook forget ops", asks: true, code: exitNothing, errs: "there is no webhook ops"},
+
 		{name: "release a lost lock", there: locks, args: "locks release " + lost, asks: true, out: "is released", after: []any{"EXISTS", "*go:unique:" + lost}, is: "0"},
 		{name: "release a held lock", there: locks, args: "locks release " + held, asks: true, code: exitFailed, errs: "job a is queued", after: []any{"HLEN", "*go:unique:" + held}, is: "1"},
 		{name: "release a held lock by force", there: locks, args: "locks release --force " + held, asks: true, out: "is released", after: []any{"EXISTS", "*go:unique:" + held}, is: "0"},

@@ -1,0 +1,304 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/resque"
+)
+
+// The consumer group, and its one consumer.
+const (
+	group    = "deliverers"
+	consumer = "deliverer"
+)
+
+// Entry is an entry of a stream.
+type Entry struct {
+	ID    string
+	Event string
+	Args  string // of the job; "": they were not asked for, or there are too many
+}
+
+// ErrNoStream says that the stream or its group is gone: Attend makes them.
+var ErrNoStream = errors.New("the stream of the webhook, or its consumer group, is gone")
+
+// explain wraps what Redis answered.
+func (s Store) explain(doing, name string, err error) error {
+	var refused redis.Error
+	if errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOGROUP") {
+		err = ErrNoStream
+	} else if err = resque.Explain(err); errors.As(err, &refused) && strings.Contains(string(refused), "NOGROUP") {
+		err = ErrNoStream // as a script has it
+	}
+	return fmt.Errorf("%s webhook %s, key %s: %w", doing, name, s.HookKey(name), err)
+}
+
+// all returns the first error of the replies.
+func all(b *resque.Batch) ([]any, error) {
+	replies, err := b.Receive()
+	for _, reply := range replies {
+		if refused, bad := reply.(redis.Error); bad && err == nil {
+			err = refused
+		}
+	}
+	return replies, err
+}
+
+// Attend makes what the deliverers of a webhook need, and has it stay.
+func (s Store) Attend(c redis.Conn, name string) error {
+	b := resque.Batch{Conn: c}
+	b.Send("XGROUP", "CREATE", s.HookKey(name).String(), group, "0", "MKSTREAM")
+	b.Send("PEXPIRE", s.HookKey(name).String(), Kept.Milliseconds())
+	b.Send("PEXPIRE", s.HookStateKey(name).String(), Kept.Milliseconds())
+	replies, err := b.Receive()
+	for _, reply := range replies {
+		if refused, bad := reply.(redis.Error); bad && err == nil && !strings.HasPrefix(string(refused), "BUSYGROUP") && !strings.HasPrefix(string(refused), "OOM") {
+			err = refused // out of memory, a group that is there is of use, and Take finds one that is not
+		}
+	}
+	if err != nil {
+		return s.explain("preparing", name, err)
+	}
+	return nil
+}
+
+// Pace is how fast the deliverers of a webhook deliver together.
+type Pace struct {
+	Every time.Duration // from one delivery to the next
+	Burst int           // how many may begin at once after a rest
+}
+
+// Taken is what Take has taken.
+type Taken struct {
+	Wait    time.Duration // until a delivery may begin; 0: it has begun
+	None    bool          // no entry waits
+	Entries []Entry
+	Cut     int64 // how many entries were cut, or refused, before they were taken
+	Said    int64 // how many of these were reported: see Finish
+}
+
+// Take begins a delivery, if the pace allows that, and takes entries for it: one, or at most most where no other delivery may begin
+// for a while. With most 0 it takes none.
+func (s Store) Take(c redis.Conn, name string, p Pace, most int) (t Taken, err error) {
+	const doing = "taking from"
+	var a resque.Call
+	a.Key(s.HookKey(name).String())
+	a.Key(s.HookStateKey(name).String())
+	a.Arg(group, consumer, most, p.Every.Milliseconds(), p.Burst)
+	reply, err := redis.Values(a.Do(c, takeScript))
+	if err != nil {
+		return t, s.explain(doing, name, err)
+	}
+	wait, err := redis.Int64(reply[0], nil)
+	if err != nil || wait == 0 && len(reply) != 4 {
+		return t, s.explain(doing, name, resque.ErrAnswer)
+	}
+	if wait != 0 {
+		t.None = wait < 0
+		t.Wait = time.Duration(max(0, wait)) * time.Millisecond
+		return t, nil
+	}
+	if t.Cut, err = redis.Int64(reply[1], nil); err == nil {
+		t.Said, err = redis.Int64(reply[2], nil)
+	}
+	if err == nil {
+		t.Entries, err = entries(reply[3])
+	}
+	if err != nil {
+		return t, s.explain(doing, name, resque.ErrAnswer)
+	}
+	return t, nil
+}
+
+// entries reads entries of the stream.
+func entries(reply any) (all []Entry, err error) {
+	rows, err := redis.Values(reply, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		pair, err := redis.Values(row, nil)
+		if err != nil || len(pair) != 2 {
+			return nil, resque.ErrAnswer
+		}
+		id, err := redis.String(pair[0], nil)
+		if err != nil {
+			return nil, err
+		}
+		fields, err := redis.StringMap(pair[1], nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Entry{ID: id, Event: fields["e"], Args: fields["a"]})
+	}
+	return all, nil
+}
+
+// Claim takes over entries that no deliverer has kept for so long: its deliverer is dead. What the stream has cut meanwhile counts as
+// cut.
+func (s Store) Claim(c redis.Conn, name string, after time.Duration, most int) ([]Entry, error) {
+	const doing = "taking over from"
+	key := s.HookKey(name).String()
+	reply, err := redis.Values(c.Do("XAUTOCLAIM", key, group, consumer, after.Milliseconds(), "0-0", "COUNT", most, "JUSTID"))
+	if err != nil {
+		return nil, s.explain(doing, name, err)
+	}
+	var ids []string
+	if len(reply) > 1 {
+		ids, err = redis.Strings(reply[1], nil)
+	}
+	if err != nil || len(reply) < 2 {
+		return nil, s.explain(doing, name, resque.ErrAnswer)
+	}
+	cut := 0
+	if len(reply) > 2 { // Redis 7 has dropped them itself
+		dropped, _ := redis.Values(reply[2], nil)
+		cut = len(dropped)
+	}
+	b := resque.Batch{Conn: c}
+	for _, id := range ids {
+		b.Send("XRANGE", key, id, id)
+	}
+	replies, err := all(&b)
+	if err != nil {
+		return nil, s.explain(doing, name, err)
+	}
+	var claimed []Entry
+	var gone []any
+	for i, reply := range replies {
+		rows, err := entries(reply)
+		if err != nil {
+			return nil, s.explain(doing, name, err)
+		}
+		if claimed = append(claimed, rows...); len(rows) == 0 {
+			gone = append(gone, ids[i])
+		}
+	}
+	if cut += len(gone); cut > 0 {
+		b := resque.Batch{Conn: c}
+		b.Send("HINCRBY", s.HookStateKey(name).String(), "cut", cut)
+		if len(gone) > 0 {
+			b.Send("XACK", append([]any{key, group}, gone...)...)
+		}
+		if _, err := all(&b); err != nil {
+			return nil, s.explain(doing, name, err)
+		}
+	}
+	return claimed, nil
+}
+
+// Keep says that a deliverer still has these entries. idle is how long they are pending then: with a long time any deliverer may
+// claim them at once.
+func (s Store) Keep(c redis.Conn, name string, ids []string, idle time.Duration) error {
+	args := []any{s.HookKey(name).String(), group, consumer, 0}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	if _, err := c.Do("XCLAIM", append(args, "IDLE", idle.Milliseconds(), "JUSTID")...); err != nil {
+		return s.explain("keeping what was taken from", name, err)
+	}
+	return nil
+}
+
+// Finish removes entries whose delivery is over, and notes how many cut ones are reported in all; 0: none more. Of a delivery that has
+// failed for good it first writes a line into the log of the fleet; nil: there is none. Where Redis refuses the line or the number,
+// as when out of memory, unsaid says why, and the entries are removed all the same.
+func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line []any) (unsaid, err error) {
+	const doing = "ending a delivery of"
+	b := resque.Batch{Conn: c}
+	hard := 0 // the place of the first reply that counts
+	if len(line) > 0 {
+		b.Send("XADD", line...)
+		hard = 1
+	}
+	args := []any{s.HookKey(name).String(), group}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	b.Send("XACK", args...)
+	b.Send("XDEL", append(args[:1:1], args[2:]...)...)
+	if said > 0 {
+		b.Send("HSET", s.HookStateKey(name).String(), "said", said)
+	}
+	replies, err := b.Receive()
+	for n, reply := range replies {
+		refused, bad := reply.(redis.Error)
+		switch {
+		case bad && err == nil && n >= hard && n < hard+2:
+			err = refused
+		case bad && unsaid == nil:
+			unsaid = s.explain(doing, name, refused)
+		}
+	}
+	if err != nil {
+		return unsaid, s.explain(doing, name, err)
+	}
+	return unsaid, nil
+}
+
+// Lead takes or keeps the lease of the deliverer that looks for what is wrong, and reports whether this one has it.
+func (s Store) Lead(c redis.Conn, name, deliverer string, lasts time.Duration) (bool, error) {
+	var a resque.Call
+	a.Key(s.HookStateKey(name).String())
+	a.Arg(deliverer, lasts.Milliseconds())
+	leads, err := redis.Bool(a.Do(c, leadScript))
+	if err != nil {
+		return false, s.explain("choosing the deliverer that looks, of", name, err)
+	}
+	return leads, nil
+}
+
+// wrong is how the fields of the state begin that say what is wrong.
+const wrong = "wrong:"
+
+// Wrong returns what is wrong as far as it was said: what Say was given, by its id.
+func (s Store) Wrong(c redis.Conn, name string) (map[string]string, error) {
+	fields, err := redis.StringMap(c.Do("HGETALL", s.HookStateKey(name).String()))
+	if err != nil {
+		return nil, s.explain("reading the state of", name, err)
+	}
+	said := make(map[string]string)
+	for field, value := range fields {
+		if id, ok := strings.CutPrefix(field, wrong); ok {
+			said[id] = value
+		}
+	}
+	return said, nil
+}
+
+// Say writes a notice into the stream: that something is wrong, or with the value "" that it is so no more. It reports whether that
+// is news.
+func (s Store) Say(c redis.Conn, name, id, value string, notice []byte) (bool, error) {
+	var a resque.Call
+	a.Key(s.HookKey(name).String())
+	a.Key(s.HookStateKey(name).String())
+	a.Arg(wrong+id, value, MostWaiting, notice)
+	news, err := redis.Bool(a.Do(c, noticeScript))
+	if err != nil {
+		return false, s.explain("writing a notice for", name, err)
+	}
+	return news, nil
+}
+
+// Forget removes the keys of a webhook. Processes then write nothing for it.
+func (s Store) Forget(c redis.Conn, name string) (was bool, err error) {
+	n, err := redis.Int(c.Do("DEL", s.HookKey(name).String(), s.HookStateKey(name).String()))
+	if err != nil {
+		return false, s.explain("forgetting", name, err)
+	}
+	return n > 0, nil
+}
+
+// Waiting returns how many entries are to be delivered, those included that a deliverer tries to deliver.
+func (s Store) Waiting(c redis.Conn, name string) (int64, error) {
+	n, err := redis.Int64(c.Do("XLEN", s.HookKey(name).String()))
+	if err != nil {
+		return 0, s.explain("counting what waits for", name, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,224 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/resque/events"
+	"github.com/goworker/goworker/internal/resque/webhook"
+)
+
+const (
+	// MostBody is how many bytes a body has at most.
+	MostBody = 64 << 10
+
+	// mostEntries is how many entries a delivery takes along where the next one has to wait.
+	mostEntries = 1000
+
+	// mostListed is how many of them the body lists. It counts the others by kind and class.
+	mostListed = 100
+
+	// mostSums is how many rows these counts have. The last one is of all other classes.
+	mostSums = 50
+
+	// mostListedBytes leaves room for the rest of the body: each sum has at most a name of 100 bytes, escaped.
+	mostListedBytes = MostBody - mostSums*700 - 4<<10
+
+	// mostText is how many bytes the text for people has.
+	mostText = 500
+)
+
+// The kinds of items that are notices of the checks.
+const (
+	Begun = "notice-begun" // something is wrong
+	Ended = "notice-ended" // it was, and is so no more
+)
+
+// Body is what is delivered, as JSON.
+type Body struct {
+	ID        string `json:"id"` // also in DeliveryHeader
+	Webhook   string `json:"webhook"`
+	Namespace string `json:"namespace"`
+	Text      string `json:"text"` // one line for people
+	Events    []Item `json:"events"`
+	More      []Sum  `json:"more,omitempty"` // what Events has no room for
+	Cut       int64  `json:"cut,omitempty"`  // how many events were lost before this delivery
+}
+
+// Item is how a job ended, or a notice.
+type Item struct {
+	ID   string    `json:"id"` // the same in each delivery that contains it
+	Kind string    `json:"kind"`
+	At   time.Time `json:"at"` // by Redis's clock
+
+	// Of jobs.
+	Process string          `json:"process,omitempty"`
+	Queue   string          `json:"queue,omitempty"`
+	Class   string          `json:"class,omitempty"`
+	Job     string          `json:"job,omitempty"`     // its id; "": the producer gave none
+	Attempt int             `json:"attempt,omitempty"` // which run it was; the first is 1
+	TookMS  float64         `json:"took_ms,omitempty"`
+	Error   string          `json:"error,omitempty"`
+	Args    json.RawMessage `json:"args,omitempty"` // with Settings.Arguments
+
+	// Of notices.
+	Check    string `json:"check,omitempty"` // the name of the check
+	Severity string `json:"severity,omitempty"`
+	Sentence string `json:"sentence,omitempty"`
+	Remedy   string `json:"remedy,omitempty"`
+	Command  string `json:"command,omitempty"`
+}
+
+// Sum counts items of a kind and a class. Class is "" for notices, and "…" for all classes that have no row.
+type Sum struct {
+	Kind  string `json:"kind"`
+	Class string `json:"class,omitempty"`
+	Count int64  `json:"count"`
+}
+
+// delivery is a body on its way.
+type delivery struct {
+	id    string
+	ids   []string // of the entries
+	body  []byte
+	cut   int64 // how many lost events it reports
+	said  int64 // how many are reported in all then
+	tries int
+	due   time.Time // of the next try
+	err   error     // of the last one
+	line  []any     // for the log of the fleet; nil: it was delivered
+}
+
+// newDelivery makes the delivery of entries.
+func newDelivery(name, namespace string, entries []webhook.Entry, cut int64) *delivery {
+	d := &delivery{cut: cut}
+	digest := sha256.New()
+	fmt.Fprintf(digest, "%s %s", namespace, name)
+	var items []Item
+	for _, e := range entries {
+		d.ids = append(d.ids, e.ID)
+		fmt.Fprintf(digest, " %s", e.ID)
+		if i, ok := itemOf(e); ok {
+			items = append(items, i)
+		}
+	}
+	d.id = hex.EncodeToString(digest.Sum(nil)[:16])
+	b := Body{ID: d.id, Webhook: name, Namespace: namespace, Cut: cut, Events: []Item{}}
+	room, listed := mostListedBytes, 0
+	for _, i := range items {
+		size := len(encode(i)) + 1
+		if listed == mostListed || size > room {
+			break
+		}
+		room, listed = room-size, listed+1
+	}
+	b.Events, b.More = append(b.Events, items[:listed]...), sums(items[listed:])
+	b.Text = text(items, cut)
+	d.body = encode(b)
+	return d
+}
+
+// itemOf reads an entry. One that cannot be read is of no use to a receiver.
+func itemOf(entry webhook.Entry) (i Item, ok bool) {
+	if json.Unmarshal([]byte(entry.Event), &i) == nil && (i.Kind == Begun || i.Kind == Ended) {
+		i.ID = entry.ID
+		return i, true
+	}
+	e, ok := events.ParseEvent(entry.Event)
+	if !ok {
+		return i, false
+	}
+	i = Item{
+		ID: entry.ID, Kind: e.Kind, At: time.UnixMilli(e.At).UTC(), Process: e.Process, Queue: e.Queue, Class: e.Class, Job: e.ID, Attempt: e.Attempt,
+		TookMS: e.Took, Error: e.Text,
+	}
+	if args := json.RawMessage(entry.Args); json.Valid(args) {
+		i.Args = args
+	}
+	return i, true
+}
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("webhook: %v", err)) // its numbers are finite, and its raw messages valid
+	}
+	return text
+}
+
+// sums counts items.
+func sums(items []Item) (all []Sum) {
+	at := make(map[Sum]int)
+	for _, i := range items {
+		key := Sum{Kind: i.Kind, Class: i.Class}
+		n, ok := at[key]
+		if !ok && len(all) >= mostSums-1 {
+			key = Sum{Kind: i.Kind, Class: "…"}
+			n, ok = at[key]
+		}
+		if !ok {
+			n = len(all)
+			at[key], all = n, append(all, key)
+		}
+		all[n].Count++
+	}
+	return all
+}
+
+// text is what a delivery says in one line: the first item, and how many more there are.
+func text(items []Item, cut int64) string {
+	var parts []string
+	if len(items) > 0 {
+		parts = append(parts, items[0].text())
+		rest := sums(items[1:])
+		slices.SortStableFunc(rest, func(a, b Sum) int { return int(b.Count - a.Count) })
+		for n, s := range rest {
+			if n == 3 {
+				parts = append(parts, "and others")
+				break
+			}
+			parts = append(parts, s.text())
+		}
+	}
+	if cut > 0 {
+		parts = append(parts, fmt.Sprintf("%d events were lost before", cut))
+	}
+	line := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.Join(parts, ", "))
+	return logging.Shorten(line, mostText)
+}
+
+func (i Item) text() string {
+	switch i.Kind {
+	case Begun:
+		return i.Sentence
+	case Ended:
+		return "over: " + i.Sentence
+	}
+	line := fmt.Sprintf("%s %s", i.Class, i.Kind)
+	if i.Queue != "" {
+		line += " in queue " + i.Queue
+	}
+	if i.Error != "" {
+		line += ": " + i.Error
+	}
+	return line
+}
+
+func (s Sum) text() string {
+	if s.Class == "" {
+		return fmt.Sprintf("and %d more notices", s.Count)
+	}
+	return fmt.Sprintf("and %d more of class %s", s.Count, s.Class)
+}

@@ -1,0 +1,29 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/goworker/goworker/internal/resque/webhook"
+)
+
+// Hurry shortens the times of a Deliverer.
+func (d *Deliverer) Hurry(every time.Duration, burst int, waits ...time.Duration) {
+	d.pace = pace{
+		Pace: webhook.Pace{Every: every, Burst: burst}, tick: 20 * time.Millisecond, attend: 100 * time.Millisecond, orphan: 2 * time.Second,
+		waits: waits, gone: 500 * time.Millisecond, look: 100 * time.Millisecond, over: 300 * time.Millisecond,
+	}
+}
+
+// Within shortens how long a program of exec: may run.
+func (d *Deliverer) Within(within time.Duration) { d.target.(*execTarget).within = within }
+
+var RetryAfter = retryAfter
+
+// BodyOf is the body of a delivery of these events, each with arguments.
+func BodyOf(events []string, args string, cut int64) []byte {
+	var entries []webhook.Entry
+	for _, e := range events {
+		entries = append(entries, webhook.Entry{ID: "1-1", Event: e, Args: args})
+	}
+	return newDelivery("ops", "resque:", entries, cut).body
+}

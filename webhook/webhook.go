@@ -1,0 +1,218 @@
+// Package webhook sends failures of jobs, and what is wrong with a fleet, to an HTTP server or a program.
+//
+//	w, err := webhook.New(client, webhook.Settings{Name: "ops", URL: "https://ops.example.com/hook", Key: key})
+//	…
+//	goworker.AddPart(goworker.Part{Name: "webhook", Run: w.Run, Info: w.Info})
+//
+// Processes write their failures into a stream while a Deliverer is announced, and for 24 hours after the last one was there. Each
+// failure is delivered at least once: see docs/webhook.md.
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goworker/goworker/events"
+	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/resque/webhook"
+)
+
+// Inspects is a *goworker.Client, a *goworker.Daemon or *goworker.Shards.
+type Inspects interface{ Inspect() *inspect.Inspector }
+
+// KeyVariable is the variable of the environment with the key of the command goworker webhook run. A program of exec: does not get it.
+const KeyVariable = "GOWORKER_WEBHOOK_KEY"
+
+// LeastKey is how many bytes a key has at least.
+const LeastKey = 16
+
+// Settings say what is delivered, and where to.
+type Settings struct {
+	// Name is that of the webhook: at most 32 letters, digits, _ and -. Deliverers with one name share the deliveries, so they need the
+	// same settings. A Redis has at most 8 webhooks.
+	Name string
+
+	// URL is where to: http or https, or exec: and the path of a program, with its arguments behind blanks. It stays in this process.
+	URL string
+
+	// Key signs the deliveries over HTTP: LeastKey bytes or more. Without one they have no signature.
+	Key []byte
+
+	// Kinds are the ends of jobs that are delivered, of Kinds(); none: events.Failed and events.Poison.
+	Kinds []string
+
+	// Arguments has deliveries contain the arguments of jobs, which may be secret, unless they have more than 4 KiB.
+	Arguments bool
+
+	// NoNotices leaves out what the checks find wrong.
+	NoNotices bool
+
+	// Transport carries the requests, as for a certificate of one's own; nil: http.DefaultTransport.
+	Transport http.RoundTripper
+
+	// Logger logs what fails; nil: slog.Default().
+	Logger *slog.Logger
+}
+
+// Kinds are the kinds of events that can be delivered: how a job ended badly.
+func Kinds() []string {
+	return []string{events.Failed, events.Retried, events.Expired, events.Discarded, events.Cancelled, events.Recovered, events.Poison}
+}
+
+// Deliverer delivers to one place. Any number of Deliverers of a webhook may run beside each other. It is safe for concurrent use.
+type Deliverer struct {
+	settings Settings
+	of       Inspects
+	target   target
+	pace     pace
+	clock    clock.Clock
+
+	mu    sync.Mutex
+	stats Stats
+}
+
+// Stats are what a Deliverer has done since it was made.
+type Stats struct {
+	Delivered int64  `json:"delivered"`       // deliveries that were accepted
+	Failed    int64  `json:"failed"`          // tries that failed
+	Dead      int64  `json:"dead"`            // deliveries that were given up
+	Events    int64  `json:"events"`          // in accepted deliveries
+	Cut       int64  `json:"cut"`             // events that were lost before they were delivered, as far as that was reported
+	Held      int    `json:"held"`            // deliveries that are tried again
+	Waiting   int64  `json:"waiting"`         // events in Redis
+	Error     string `json:"error,omitempty"` // why the last try failed; "": it did not
+}
+
+// New returns a Deliverer that does not run yet. An error is of the settings.
+func New(of Inspects, s Settings) (*Deliverer, error) {
+	if len(s.Kinds) == 0 {
+		s.Kinds = []string{events.Failed, events.Poison}
+	}
+	s.Kinds, s.Key = slices.Clone(s.Kinds), bytes.Clone(s.Key)
+	if s.Logger == nil {
+		s.Logger = slog.Default()
+	}
+	if !webhook.IsName(s.Name) {
+		return nil, prefix.Errorf("the name of a webhook has 1 to 32 letters, digits, _ and -, and %q is none", s.Name)
+	}
+	if len(s.Key) > 0 && len(s.Key) < LeastKey {
+		return nil, prefix.Errorf("the key of webhook %s has %d bytes; give it %d or more, as from openssl rand -hex 32", s.Name, len(s.Key), LeastKey)
+	}
+	for _, kind := range s.Kinds {
+		if !slices.Contains(Kinds(), kind) {
+			return nil, prefix.Errorf("webhook %s cannot deliver %q; it can deliver %s", s.Name, kind, strings.Join(Kinds(), ", "))
+		}
+	}
+	d := &Deliverer{settings: s, of: of, pace: usualPace, clock: clock.System}
+	var err error
+	if d.target, err = newTarget(s); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// newTarget returns where deliveries go. Its errors do not show the URL, which may hold a secret.
+func newTarget(s Settings) (target, error) {
+	if line, ok := strings.CutPrefix(s.URL, "exec:"); ok {
+		argv := strings.Fields(line)
+		if len(argv) == 0 {
+			return nil, prefix.Errorf("webhook %s names no program behind exec:", s.Name)
+		}
+		return &execTarget{argv: argv, within: tryWithin}, nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, prefix.Errorf("webhook %s needs a URL that begins with http://, https:// or exec:", s.Name)
+	}
+	return newHTTPTarget(s, u), nil
+}
+
+// Run delivers until its context ends, and then returns nil. It borrows a connection of the client for some milliseconds at a time.
+// What Redis refuses is logged, and tried again.
+func (d *Deliverer) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	doors := d.of.Inspect().Doors()
+	for _, door := range doors {
+		c := newCourier(d, door, len(doors) > 1)
+		wg.Go(func() { c.run(ctx) })
+		if !d.settings.NoNotices {
+			l := newLooker(d, door)
+			wg.Go(func() { l.run(ctx) })
+		}
+	}
+	wg.Wait()
+	return nil
+}
+
+// Stats returns what the Deliverer has done.
+func (d *Deliverer) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stats
+}
+
+// Info is Stats, for the field Info of a Part.
+func (d *Deliverer) Info() any { return d.Stats() }
+
+func (d *Deliverer) count(change func(*Stats)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.stats)
+}
+
+// log returns the logger for what concerns one Redis.
+func (d *Deliverer) log(shard string) *slog.Logger {
+	log := d.settings.Logger.With("webhook", d.settings.Name)
+	if shard != "" {
+		log = log.With("shard", shard)
+	}
+	return log
+}
+
+// pace are the times of deliveries. Tests have shorter ones.
+type pace struct {
+	webhook.Pace
+	tick   time.Duration   // how often a deliverer looks whether there is something to deliver
+	attend time.Duration   // how often it looks after the announcement and the keys
+	orphan time.Duration   // after which what a deliverer has is claimed
+	waits  []time.Duration // after the first failed try, the second and so on
+	gone   time.Duration   // until the next try where the receiver answers 410
+	look   time.Duration   // how often the checks are run
+	over   time.Duration   // for how long a finding is not seen until it is over
+}
+
+// usualPace has eight tries over about an hour.
+var usualPace = pace{
+	Pace: webhook.Pace{Every: time.Second, Burst: 10}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
+	waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 25 * time.Minute},
+	gone:  time.Hour, look: 30 * time.Second, over: 90 * time.Second,
+}
+
+// tries is how often a delivery is tried.
+func (p pace) tries() int { return len(p.waits) + 1 }
+
+// Forget ends a webhook: its events in Redis are removed, and processes write none until a Deliverer of it runs again. It reports
+// whether there was one. Stop its Deliverers before.
+func Forget(ctx context.Context, of Inspects, name string) (was bool, err error) {
+	if !webhook.IsName(name) {
+		return false, prefix.Errorf("%q is no name of a webhook", name)
+	}
+	for _, door := range of.Inspect().Doors() {
+		one, bad := forget(ctx, door, name)
+		was, err = was || one, cmp.Or(err, bad)
+	}
+	return was, prefix.Of(err)
+}
+
+func (s Settings) String() string { return fmt.Sprintf("webhook %s", s.Name) } // without its secrets
