@@ -22,6 +22,9 @@ type Resized struct {
 	// Settings is what WorkerSettings.Concurrency says, with which the next run begins.
 	Settings int `json:"settings"`
 
+	// Fixed says that the number changed by itself between two bounds, and that To is both of them now.
+	Fixed bool `json:"autoscale_fixed,omitempty"`
+
 	// Busy are the jobs that run on workers beyond To. They go on, and their workers are unregistered when
 	// they have ended.
 	Busy []BusyWorker `json:"busy,omitempty"`
@@ -55,7 +58,7 @@ func busyWorkers(jobs []*outcome.Job) (busy []BusyWorker) {
 }
 
 func resized(c roster.Change[int], err error) (Resized, error) {
-	return Resized{From: c.From, To: c.To, Settings: c.Settings, Busy: busyWorkers(c.Busy)}, prefix.Of(err)
+	return Resized{From: c.From, To: c.To, Settings: c.Settings, Fixed: c.Fixed, Busy: busyWorkers(c.Busy)}, prefix.Of(err)
 }
 
 // errNotRunning is returned by what changes a run while there is none.

@@ -109,6 +109,10 @@ func (c config) shown(present roster.List) (all []wire.Setting) {
 			value = conn.RedactURI(value)
 		case "QueuesString":
 			value = present.Label()
+		case "Concurrency":
+			if c.ConcurrencyMax > 0 {
+				value = fmt.Sprintf("%d..%d", c.Concurrency, c.ConcurrencyMax)
+			}
 		}
 		all = append(all, wire.Setting{Name: row.Field, Value: value, Default: value == fmt.Sprint(row.Default) || row.Default == nil && strings.Trim(value, "0s") == "" || value == "false"})
 	}

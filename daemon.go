@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
+	"github.com/goworker/goworker/internal/autoscale"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
@@ -77,6 +78,7 @@ type Daemon struct {
 	flusher *flush.Flusher
 	leases  *leased.Sweep
 	guard   *ownqueue.Guard
+	scale   *autoscale.Scaler
 	roster  *roster.Roster
 	history *record.History
 	rules   *rule.Keeper
@@ -189,7 +191,7 @@ func (d *Daemon) present() (*roster.Roster, error) {
 // tools see change with it. Fewer take effect at once: no job is interrupted, and Resized names those that run
 // beyond the new number. More take effect when Redis has registered the workers. If ctx ends before, SetConcurrency returns
 // its error, and the change is still made when Redis answers. n is from 1 to 4,096. For a daemon of Shards it is
-// Shards.SetConcurrency.
+// Shards.SetConcurrency. With ConcurrencyMax, n is both bounds from then on, until Run returns.
 func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
 	r, err := d.present()
 	if err != nil {

@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/setting"
 )
 
@@ -99,7 +101,9 @@ var settingRows = []setting.Row[WorkerSettings]{
 	// -exit-on-complete=false must not undo -interval=0, so this row comes later.
 	{Field: "PollInterval", Also: "IntervalFloat Interval", Flag: "interval", Default: DefaultInterval,
 		Help: "sleep interval when no jobs are found", Put: putInterval, Check: checkInterval},
-	{Field: "Concurrency", Flag: "concurrency", Default: DefaultConcurrency, Help: "the maximum number of concurrently executing jobs"},
+	{Field: "Concurrency", Upto: "ConcurrencyMax", Flag: "concurrency", Default: DefaultConcurrency, Help: "the maximum number of concurrently executing jobs", Check: checkConcurrency},
+	{Field: "ScaleAge", Flag: "scale-age", Default: DefaultScaleAge, Help: "how long a job may wait before -concurrency=5..50 tries more workers"},
+	{Field: "ScaleUp", Flag: "scale-up", Default: ScaleCareful, Allowed: []string{ScaleCareful, ScaleFast}, Help: "how -concurrency=5..50 tries more workers: careful or fast"},
 	{Field: "Connections", Flag: "connections", Default: DefaultConnections, Help: "the maximum number of connections to the Redis database"},
 	// The default shown is not the environment's: that may hold a password.
 	{Field: "URI", Flag: "uri", Env: []string{"REDIS_PROVIDER", "REDIS_URL"}, Environment: setting.URI, Default: DefaultURI,
@@ -184,6 +188,13 @@ func checkInterval(s *WorkerSettings) error {
 func checkHostname(s *WorkerSettings) (err error) {
 	s.Hostname, err = setting.Hostname(s.Hostname)
 	return err
+}
+
+func checkConcurrency(s *WorkerSettings) error {
+	if least := cmp.Or(s.Concurrency, DefaultConcurrency); s.ConcurrencyMax != 0 && (s.ConcurrencyMax < least || s.ConcurrencyMax > roster.MostWorkers) {
+		return fmt.Errorf("ConcurrencyMax is %d: it must be from Concurrency, which is %d, to %d, or 0 for none", s.ConcurrencyMax, least, roster.MostWorkers)
+	}
+	return nil
 }
 
 func checkControl(s *WorkerSettings) error {

@@ -70,7 +70,7 @@ func TestApply(t *testing.T) {
 	if diff := cmp.Diff(base, with(t).apply(base)); diff != "" {
 		t.Errorf("no flag changes something:\n%s", diff)
 	}
-	every := with(t, "--queues=a,b=2", "--interval=0.5", "--concurrency=1", "--connections=2", "--uri=unix:///x", "--namespace=resque:",
+	every := with(t, "--queues=a,b=2", "--interval=0.5", "--concurrency=1..4", "--scale-age=2m", "--scale-up=fast", "--connections=2", "--uri=unix:///x", "--namespace=resque:",
 		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--max-rss=2GiB", "--wait-replicas=1", "--enqueue-buffer=12",
@@ -82,7 +82,7 @@ func TestApply(t *testing.T) {
 		}
 	})
 	want := WorkerSettings{
-		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, Connections: 2, URI: "unix:///x", Namespace: "resque:",
+		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, ConcurrencyMax: 4, ScaleAge: 2 * time.Minute, ScaleUp: ScaleFast, Connections: 2, URI: "unix:///x", Namespace: "resque:",
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
 		MaxPayload: 10, MaxRSS: 2 << 30, WaitReplicas: 1, EnqueueBuffer: 12, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true, History: HistoryOff, Stamp: true,
@@ -114,10 +114,10 @@ func TestApplyZeroes(t *testing.T) {
 // of its range mends it.
 func TestApplyTwice(t *testing.T) {
 	t.Parallel()
-	s := with(t, "--concurrency=3", "--queues=a,b", "--recover-limit=7", "--recover-limit=5", "--queues=c", "--concurrency=4").
-		apply(WorkerSettings{RecoverLimit: -3, Queues: []string{"set"}})
+	s := with(t, "--concurrency=3..9", "--queues=a,b", "--recover-limit=7", "--recover-limit=5", "--queues=c", "--concurrency=4").
+		apply(WorkerSettings{RecoverLimit: -3, Queues: []string{"set"}, ConcurrencyMax: 2})
 	c, err := s.configFrom(true, noEnvironment)
-	if err != nil || c.Concurrency != 4 || c.RecoverLimit != 5 || c.queues.Label() != "c" {
+	if err != nil || c.Concurrency != 4 || c.ConcurrencyMax != 0 || c.RecoverLimit != 5 || c.queues.Label() != "c" {
 		t.Errorf("flags given twice give %+v, %v", c, err)
 	}
 }

@@ -142,7 +142,7 @@ type Signs struct {
 // poller.
 func (d *Daemon) Signs() Signs {
 	d.mu.Lock()
-	r, p, pulse, lease, workers := d.running, d.poller, d.pulse, d.lease, d.config.Concurrency
+	r, p, pulse, lease, workers := d.running, d.poller, d.pulse, d.lease, d.workers
 	limits := d.config.ConnectTimeout + d.config.ReadTimeout + d.config.WriteTimeout
 	d.mu.Unlock()
 	s := Signs{Exchanged: -1, Renewed: -1, Patience: health.Patience(limits)}
@@ -160,7 +160,7 @@ func (d *Daemon) Signs() Signs {
 	if at := lease.Renewed(); !at.IsZero() {
 		s.Renewed, s.LeaseHeld = max(0, now.Sub(at)), !lease.Silent(now)
 	}
-	s.AllStuck = d.registry.stuck.All(workers, StuckAfter, now)
+	s.AllStuck = d.registry.stuck.All(workers.present(), StuckAfter, now)
 	return s
 }
 
@@ -320,7 +320,7 @@ func (d *Daemon) counted() control.Stats {
 	}
 	w := control.Stats{
 		Exchanges: s.Exchanges, Exchange: h.ExchangeAge.Seconds(), Lease: h.LeaseAge.Seconds(), RTT: d.history.RTT().Seconds(), Outages: s.Outages, Away: s.Away.Seconds(),
-		Jobs: of("", s.Total), Classes: make(map[string]control.Counts),
+		Autoscale: d.scale.Answer(), Jobs: of("", s.Total), Classes: make(map[string]control.Counts),
 	}
 	for name, c := range s.Classes {
 		w.Classes[name] = of(name, c)

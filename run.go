@@ -3,12 +3,12 @@ package goworker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/autoscale"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
@@ -36,7 +36,6 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/health"
-	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/logging"
@@ -49,7 +48,6 @@ import (
 	wire "github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
 	webhookwire "github.com/goworker/goworker/internal/resque/webhook"
-	"github.com/goworker/goworker/internal/resque/workflows"
 	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
@@ -112,7 +110,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	d.control = newControl(d.poller.Base, c.config, key, d.poller, d.lease, d.controlled(c, r, quit), d.verbs)
-	d.control.Add(d.roster.Verbs()...)
+	d.control.Add(append(d.roster.Verbs(), d.scale.Verb(max(c.config.Concurrency, c.config.ConcurrencyMax), roster.MostWorkers))...)
 	d.control.Hear(eventswire.EndsNotice, d.events.Ends)
 	d.control.Hear(eventswire.AllNotice, d.events.All)
 	d.control.HearAll(webhookwire.Notice, d.webhook.Heard)
@@ -121,10 +119,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	r.poller, d.fleet = d.poller, d.lease
 	d.mu.Unlock()
 	defer func() {
+		d.roster.Leave()
 		d.mu.Lock()
 		d.running, d.fleet = nil, nil
 		d.mu.Unlock()
-		d.team.Leave(d.roster)
 	}()
 
 	if d.group == nil {
@@ -227,6 +225,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.poller.source = order
 	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
+	d.scale = d.newScaler(base, d.config, d.poller, order.Backlog)
 	set.Observe(d.workers.observe)
 	set.Watch(d.tally.Ended)
 	d.roster = d.newRoster(c.config, order)
@@ -246,7 +245,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -284,10 +283,18 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Scale: d.scale.Answer, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
+}
+
+// newScaler makes the part that changes the number of workers by itself.
+func (d *Daemon) newScaler(b part.Base, c config, p *poller, backlog autoscale.Backlog) *autoscale.Scaler {
+	return autoscale.New(b, autoscale.Config{
+		Bounds: autoscale.Bounds{Min: c.Concurrency, Max: c.ConcurrencyMax, Age: c.ScaleAge, Fast: c.ScaleUp == ScaleFast}, Shared: d.team != nil, Lease: d.lease,
+		Present: d.workers.present, Jobs: d.lease.Status.Jobs, Counts: d.tally.Counts, Ask: p.ask, Backlog: backlog, Takes: func() bool { return p.keeper.Link() != nil && p.mayReserve() && !p.source.Paused() },
+	})
 }
 
 // newRoster makes what changes the concurrency and the queues of a run. order is the one that its poller asks by.
@@ -295,7 +302,8 @@ func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
 	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
 	d.lease.Slots = at
 	return roster.New(roster.Config{
-		Log: d.log, Lease: d.lease, Workers: c.Concurrency, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Log: d.log, Clock: d.poller.Clock, Lease: d.lease,
+		Workers: c.Concurrency, Most: c.ConcurrencyMax, Fix: d.scale.Fix, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
 		Work: func(ctx context.Context, l roster.List) error {
 			next := c
 			next.queues, next.Order = l.Spec, l.Order
@@ -381,6 +389,7 @@ func (d *Daemon) sortedParts(added []part.Part, r *run) ([]part.Part, error) {
 		"history":   {Start: d.history.Start, Stop: d.history.Stop},
 		"rules":     {Start: d.rules.Start, Stop: d.rules.Stop},
 		"events":    {Start: d.events.Start, Stop: d.events.Stop},
+		"autoscale": {Start: d.scale.Start, Stop: d.scale.Stop, Info: d.scale.Info},
 	}
 	if d.registry.trial != nil { // the test takes their steps
 		for _, timed := range []string{"schedule", "recurring", "workflows", "groups", "leases"} {
@@ -426,68 +435,4 @@ func (d *Daemon) currentPoller() *poller {
 		return nil
 	}
 	return d.running.poller
-}
-
-// program is a daemon in the child process of one of its jobs.
-type program struct {
-	*client
-	registry *registry
-	reach    any
-	parts    []part.Part
-}
-
-// serveChild runs the one job this process was started for, with the daemon it belongs
-// to, and ends the process. In a process that is no child it does nothing.
-func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) error {
-	if !IsolatedChild() {
-		return nil
-	}
-	programs := make([]isolate.Program, len(daemons))
-	for i, d := range daemons {
-		d.mu.Lock()
-		programs[i] = program{d.client, d.registry, reach(d.reached), parts}
-		d.mu.Unlock()
-	}
-	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
-}
-
-func (p program) Identity() string { return p.config.identity() }
-
-func (p program) Flush() { p.flush() }
-
-// Perform runs the job.
-func (p program) Perform(ctx context.Context, r isolate.Request) (json.RawMessage, error) {
-	d, j, err := p.registry.isolated(r)
-	if err == nil {
-		ctx = workflow.Remote(ctx, j, workflows.New(p.client.Store), p.client.Pool.Do)
-		var end func()
-		d.reach = p.reach
-		ctx, end = results.Remote(ctx, j, clock.System, r.Said)
-		defer end() // before the outcome is sent, and also where the handler ends its goroutine
-		ctx, end = cursor.Remote(ctx, j, p.deps(), r.Said)
-		defer end()
-		err = d.perform(ctx)
-	}
-	if err != nil || d.value() == nil {
-		return nil, err
-	}
-	if workflow.Wanted(j) {
-		return workflow.Result(d.Result)
-	}
-	return isolate.Result(d.Class, d.Result), nil
-}
-
-// deps are what a feature needs in a child.
-func (p program) deps() outcome.Deps {
-	return outcome.Deps{Base: p.client.base(), Do: p.client.Pool.Do}
-}
-
-// Parts starts the parts that run in a child.
-func (p program) Parts(ctx context.Context) (stop func(context.Context) error, err error) {
-	parts, err := part.Isolated(p.parts)
-	if err != nil {
-		return nil, err
-	}
-	started, err := part.Start(ctx, part.NewCrew(clock.System, p.log).Tend(parts))
-	return func(ctx context.Context) error { return part.Stop(ctx, started) }, err
 }

@@ -36,6 +36,7 @@ const (
 	ReplicaWait      = time.Second
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = "text"
+	DefaultScaleAge  = 10 * time.Second
 )
 
 const (
@@ -80,6 +81,14 @@ const (
 	ControlOff  = "off"
 	ControlOn   = "on"
 	ControlFull = "full"
+)
+
+// The values of WorkerSettings.ScaleUp and of the flag -scale-up.
+const (
+	// ScaleCareful tries half as many workers more, and gives them back if they do little.
+	ScaleCareful = "careful"
+	// ScaleFast doubles the workers while jobs wait too long, whether or not that helps.
+	ScaleFast = "fast"
 )
 
 // WorkerSettings says how a daemon works. A field that is zero has its default; only
@@ -131,6 +140,15 @@ type WorkerSettings struct {
 	// Concurrency is how many jobs run at the same time: the number of workers
 	// other Resque tools see. Zero means DefaultConcurrency. [-concurrency]
 	Concurrency int
+	// ConcurrencyMax has the daemon change that number by itself: it begins with Concurrency, and has up to
+	// ConcurrencyMax workers while jobs wait and more workers do more. Zero leaves the number alone. It is at least
+	// Concurrency and at most 4,096. Shards have none. See docs/autoscaling.md. [-concurrency=5..50]
+	ConcurrencyMax int
+	// ScaleAge is how long a job may wait before more workers are tried. The daemon looks twice in this time, and each
+	// five seconds if it is longer than ten. Zero means DefaultScaleAge. [-scale-age in seconds or as in 1m]
+	ScaleAge time.Duration
+	// ScaleUp is ScaleCareful or ScaleFast. Empty means ScaleCareful. [-scale-up]
+	ScaleUp string
 	// Connections is how many connections GetConn and Enqueue share; further
 	// callers wait for one. The daemon holds a few more for itself. Zero means
 	// DefaultConnections. [-connections]

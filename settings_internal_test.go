@@ -32,7 +32,7 @@ func TestConfigDefaults(t *testing.T) {
 	}
 	c.queues = queues.Spec{}
 	want := config{WorkerSettings: WorkerSettings{
-		Queues: []string{"high"}, Order: OrderStrict, PollInterval: 5 * time.Second, Concurrency: 25, Connections: 2,
+		Queues: []string{"high"}, Order: OrderStrict, PollInterval: 5 * time.Second, Concurrency: 25, ScaleAge: 10 * time.Second, ScaleUp: ScaleCareful, Connections: 2,
 		URI: "redis://localhost:6379/", Namespace: "resque:", FailureBackend: FailureRedis,
 		RecoverLimit: 3, MaxPayload: 64 << 20, ShutdownTimeout: 17 * time.Second,
 		ConnectTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
@@ -67,7 +67,7 @@ func TestConfigOfSettings(t *testing.T) {
 	c.queues = queues.Spec{}
 	want := config{WorkerSettings: WorkerSettings{
 		QueuesString: "low", Queues: []string{"high=2"}, IntervalFloat: 1, Interval: 2,
-		Order: OrderWeighted, PollInterval: time.Minute, Concurrency: 3, Connections: 4,
+		Order: OrderWeighted, PollInterval: time.Minute, Concurrency: 3, ScaleAge: DefaultScaleAge, ScaleUp: ScaleCareful, Connections: 4,
 		URI: "unix:///s", Namespace: "app:", ExitOnComplete: true, UseNumber: true, RailsJSON: true, FailureBackend: FailureRedisMultiQueue,
 		MaxPayload: 1000, WaitReplicas: 2, LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 5, FailedMaxAge: time.Hour,
 		ConnectTimeout: 1, WriteTimeout: 3, Hostname: "web-0",

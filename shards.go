@@ -192,6 +192,9 @@ func (s *Shards) check() (queues.Routes, config, error) {
 	if s.settings.URI != "" || s.settings.QueuesString != "" || len(s.settings.Queues) > 0 {
 		return nil, config{}, errors.New("goworker: the settings of shards hold a URI or queues; give them with each Shard")
 	}
+	if s.settings.ConcurrencyMax > 0 {
+		return nil, config{}, errors.New("goworker: the settings of shards hold a ConcurrencyMax; the number of workers that shards share does not change by itself: set Concurrency (-concurrency=25)")
+	}
 	var routes queues.Routes
 	var c config // of the last shard: they differ in their URI and queues only
 	for i, shard := range s.shards {

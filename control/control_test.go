@@ -507,6 +507,28 @@ func TestVerbs(t *testing.T) {
 	a.over = true
 }
 
+// The concurrency goes back by itself to what it was before all timed changes, and not once it was changed for good.
+func TestConcurrencyGoesBack(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	a := f.start("a", func(s *goworker.WorkerSettings, _ *goworker.Daemon) { s.Concurrency = 5 })
+	change := func(workers string, seconds float64, want string) {
+		t.Helper()
+		r, err := control.Gather(control.New(f.client).Do(t.Context(), control.Concurrency, control.Args(map[string]any{"workers": workers, "for": seconds}), control.Timeout(daemontest.Soon)))
+		if err != nil || len(r.Replies) != 1 || !strings.Contains(string(r.Replies[0].Body), want) {
+			t.Fatalf("%s: %+v, %v", workers, r, err)
+		}
+	}
+	is := func(n int) func() bool { return func() bool { return a.Stats().Workers == n } }
+	change("3", 3600, `"from":5,"to":3,"settings":5,"for":3600`)
+	change("-1", 0.5, `"from":3,"to":2`)
+	redistest.Eventually(t, daemontest.Soon, "it goes back", is(5))
+	change("3", 3600, `"to":3`)
+	change("4", 0, `"to":4`)
+	change("1", 0.5, `"from":4,"to":1`)
+	redistest.Eventually(t, daemontest.Soon, "it goes back to what was to stay", is(4))
+}
+
 // A command that is not signed makes no log quieter than the settings do.
 func TestLogIsNotSilenced(t *testing.T) {
 	t.Parallel()

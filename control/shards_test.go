@@ -76,6 +76,12 @@ func TestShards(t *testing.T) {
 	if r := ask(control.Log, control.To(ids[1]), control.Args(map[string]any{"level": "warn", "for": 60})); len(r.Replies) != 1 || !strings.Contains(string(r.Replies[0].Body), `"was":"debug"`) {
 		t.Errorf("the other shard has a log of its own: %+v", r)
 	}
+	if got := both(control.Concurrency, control.Args(map[string]any{"workers": "-1", "for": 1})); !strings.Contains(got, `"from":2,"to":1`) {
+		t.Errorf("concurrency answers %s", got)
+	}
+	redistest.Eventually(t, daemontest.Soon, "the concurrency goes back on both", func() bool {
+		return !slices.ContainsFunc(s.Daemons(), func(d *goworker.Daemon) bool { return d.Stats().Workers != 2 })
+	})
 	// The last to answer stops the process; the other id may have been too late.
 	r := ask(control.Shutdown)
 	if len(r.Replies) == 0 || len(r.Refused) > 0 || slices.ContainsFunc(r.Silent, func(e *control.SilentError) bool { return !e.Gone }) {

@@ -27,9 +27,15 @@ const (
 	Resume   = "resume"   // QueuesAnswer
 	Shutdown = "shutdown" // PingAnswer: stops as after a signal, with {"now":true} as after two. It needs the level full
 
-	// Both last until the process ends. Their answers are goworker.Resized and goworker.Relisted.
-	Concurrency = "concurrency" // runs {"workers":"12"} jobs at a time, or "+4" more. It needs the level full for more than the settings say
+	// These change what the process works until it ends. Their answers are goworker.Resized and goworker.Relisted. Concurrency runs
+	// {"workers":"12"} jobs at a time, or "+4" more, with {"for":600} for so many seconds, a week at most. It needs the level full for
+	// more than the settings say.
+	Concurrency = "concurrency"
 	WorkQueues  = "work-queues" // works {"set":["high","low=2"]}, or "add" or "remove". It needs the level full
+
+	// Autoscale has the number of workers change by itself between {"bounds":"5..50"}, or with "off" no more, for {"for":600}
+	// seconds or until the process ends: RescaledAnswer. It needs the level full beyond what the settings say.
+	Autoscale = "autoscale"
 )
 
 // Profile is the verb of programs that add it: see package control/profile. It answers a ProfileAnswer for {"kind":"cpu","for":10}. It
@@ -51,6 +57,9 @@ type (
 	StackAnswer   = control.Stack
 	LevelAnswer   = control.Level
 	ProfileAnswer = control.Profile
+
+	AutoscaleAnswer = control.Autoscale // a part of StatsAnswer
+	RescaledAnswer  = control.Rescaled
 )
 
 // Decode reads the answer of a process into v, a pointer to the answer of the verb.

@@ -100,6 +100,49 @@ func (c *Count) String() string { return strconv.Itoa(int(*c)) }
 // Type is what the usage calls the value.
 func (c *Count) Type() string { return "int" }
 
+// Span is the value of a flag that holds a number of at least one, or two of them, the smaller one first.
+type Span struct{ Least, Most int } // Most 0: there is one number
+
+// ParseSpan reads two numbers of at least one with two dots between, as in 5..50.
+func ParseSpan(value string) (s Span, err error) {
+	least, most, found := strings.Cut(value, "..")
+	s.Least, err = strconv.Atoi(strings.TrimSpace(least))
+	if err == nil && found {
+		s.Most, err = strconv.Atoi(strings.TrimSpace(most))
+	}
+	if err != nil || !found || s.Least < 1 || s.Most < s.Least {
+		return Span{}, errors.New("it takes two whole numbers of at least 1 with two dots between, the smaller one first, as in 5..50")
+	}
+	return s, nil
+}
+
+// Set takes a whole number of at least 1, or two as in 5..50.
+func (s *Span) Set(value string) error {
+	if !strings.Contains(value, "..") {
+		var c Count
+		if err := c.Set(value); err != nil {
+			return fmt.Errorf("%w, or two as in 5..50", err)
+		}
+		*s = Span{Least: int(c)}
+		return nil
+	}
+	both, err := ParseSpan(value)
+	if err == nil {
+		*s = both
+	}
+	return err
+}
+
+func (s *Span) String() string {
+	if s.Most == 0 {
+		return strconv.Itoa(s.Least)
+	}
+	return fmt.Sprintf("%d..%d", s.Least, s.Most)
+}
+
+// Type is what the usage calls the value.
+func (s *Span) Type() string { return "int" }
+
 // Amount is the value of a flag that holds a number of at least zero. Zero is a number
 // like others, or means no limit.
 type Amount int

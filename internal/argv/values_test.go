@@ -25,6 +25,27 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
+// One number is one, and two are two bounds.
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]Span{"25": {Least: 25}, " 1 ": {Least: 1}, "5..50": {5, 50}, "5 .. 5": {5, 5}} {
+		var s Span
+		if err := s.Set(value); err != nil || s != want {
+			t.Errorf("%q is %v, %v", value, s, err)
+		}
+		var again Span
+		if err := again.Set(s.String()); err != nil || again != s {
+			t.Errorf("%q is read back as %v, %v", s.String(), again, err)
+		}
+	}
+	for _, value := range []string{"", "0", "-1", "x", "..", "5..", "..5", "5..4", "0..5", "5...6", "5-6", "1..2..3", "1..9999999999999999999"} {
+		s := Span{Least: 7}
+		if err := s.Set(value); err == nil || s != (Span{Least: 7}) {
+			t.Errorf("%q is %v, %v", value, s, err)
+		}
+	}
+}
+
 // A time on the command line is never negative, never rounded to nothing, and is
 // read back as it is printed.
 func FuzzSeconds(f *testing.F) {

@@ -65,6 +65,9 @@ type Wanted struct {
 	Workers int
 	Queues  string // as in their ids
 
+	// Why is said in the log with the next change of Workers.
+	Why string
+
 	// Apply, unless nil, is called once the workers are registered under Queues.
 	Apply func(context.Context) error
 }
@@ -206,7 +209,7 @@ func (s *Session) settled(w Wanted) bool {
 // apply makes a change as far as jobs may start on the wanted workers.
 func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 	if int64(w.Workers) < r.limit.Load() {
-		if err := r.setLimit(ctx, w.Workers); err != nil {
+		if err := r.setLimit(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -217,7 +220,7 @@ func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 		return err
 	}
 	if int64(w.Workers) > r.limit.Load() {
-		if err := r.setLimit(ctx, w.Workers); err != nil {
+		if err := r.setLimit(ctx, w); err != nil {
 			return err
 		}
 	}
@@ -227,15 +230,19 @@ func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 	return nil
 }
 
-func (r *registrar) setLimit(ctx context.Context, n int) error {
-	was := r.limit.Load()
+func (r *registrar) setLimit(ctx context.Context, w Wanted) error {
+	n, was := w.Workers, r.limit.Load()
 	r.limit.Store(max(was, int64(n))) // so that another session has workers for all jobs that start meanwhile
 	if err := r.lease.Slots.Limit(ctx, n); err != nil {
 		return err
 	}
 	r.limit.Store(int64(n))
 	r.marked = false
-	r.base.Log.Info("concurrency", "from", was, "to", n)
+	if w.Why != "" {
+		r.base.Log.Info("concurrency", "from", was, "to", n, "why", w.Why)
+	} else {
+		r.base.Log.Info("concurrency", "from", was, "to", n)
+	}
 	return nil
 }
 

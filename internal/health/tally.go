@@ -181,6 +181,9 @@ func (s *shard) find(k key) *cell {
 	return (*all)[key{}]
 }
 
+// Counts returns what the tally has counted.
+func (t *Tally) Counts() Counts { return Sum(t) }
+
 // Sum returns what tallies have counted together.
 func Sum(tallies ...*Tally) Counts {
 	sum := Counts{Queues: make(map[string]Jobs), Classes: make(map[string]Jobs), took: make(map[string]*history.Durations)}

@@ -351,6 +351,19 @@ func (l *Lanes) Open(name string, taking bool) (open, raw bool) {
 	return !q.sorted, !q.sorted
 }
 
+// Due returns since when the turn of a lane of a queue has come from which jobs may be taken now, of the first such lane and by
+// Redis's clock; zero: there is none, as far as is known.
+func (l *Lanes) Due(name string) time.Time {
+	if q := l.queues[name]; q != nil && !l.Paused(name) {
+		for _, d := range q.due {
+			if d.open(l) {
+				return time.UnixMicro(d.turn)
+			}
+		}
+	}
+	return time.Time{}
+}
+
 // Empty reports whether, as far as is known, no job waits in a queue's lanes or waits to be
 // sorted. It also reports whether the queue itself may hold jobs that stay there.
 func (l *Lanes) Empty(name string) (empty, raw bool) {

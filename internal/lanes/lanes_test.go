@@ -249,3 +249,23 @@ func TestEmptyLanesAreForgotten(t *testing.T) {
 		t.Errorf("%d queues have lanes", l.Len())
 	}
 }
+
+// The first lane from which jobs may be taken says since when they wait: not one whose limit is used up, nor one of a paused queue.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	l := testLanes("work")
+	if at := l.Due("work"); !at.IsZero() {
+		t.Errorf("without lanes %v", at)
+	}
+	l.group(resque.Lanes{Queue: "work", Shared: "r:Call"})
+	turn := time.UnixMicro(1_800_000_000_000_000)
+	l.queues["work"].due = []dueLane{{limits: []string{"r:Full"}, turn: 1}, {lane: resque.Lane{Own: "a"}, turn: turn.UnixMicro()}}
+	l.full["r:Full"] = fullLimit{until: time.Now().Add(time.Minute)}
+	if at := l.Due("work"); !at.Equal(turn) {
+		t.Errorf("%v, want %v", at, turn)
+	}
+	l.paused["work"] = false
+	if at := l.Due("work"); !at.IsZero() {
+		t.Errorf("of a paused queue %v", at)
+	}
+}

@@ -26,6 +26,7 @@ var Own = append(slices.Clip(Work),
 	Part{Name: "history", Requires: []string{"poller"}},
 	Part{Name: "rules", Requires: []string{"poller"}},
 	Part{Name: "events", Requires: []string{"poller"}},
+	Part{Name: "autoscale", Requires: []string{"poller"}},
 )
 
 // Steps start and stop one of a daemon's own parts. Info is what it says of itself; nil: nothing.

@@ -31,7 +31,8 @@ type Config struct {
 	Present func() int // how many workers there are now; nil: as many as at the start
 	Busy    func() int // how many of them have a job
 	Stuck   func() []stuck.Job
-	Down    func() []string // the names of its parts that have failed; nil: none is known
+	Scale   func() *resque.Autoscale // how it changes its number of workers; nil: it does not
+	Down    func() []string          // the names of its parts that have failed; nil: none is known
 
 	// Exchanges returns how many exchanges Redis has answered, and when the last one; nil: it has no poller.
 	Exchanges func() (int64, time.Time)
@@ -224,6 +225,9 @@ func (h *History) vitals(c *resque.Cargo, record resque.Key) {
 		if _, at := h.config.Exchanges(); !at.IsZero() {
 			v.Exchange = at.UnixMilli()
 		}
+	}
+	if h.config.Scale != nil {
+		v.Autoscale = h.config.Scale()
 	}
 	if h.config.Down != nil {
 		for _, name := range h.config.Down() {

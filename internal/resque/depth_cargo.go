@@ -49,6 +49,30 @@ func (s Store) ReadTaken(c *Cargo, names []string, heard func(queue string, take
 	}
 }
 
+// ReadWaiting has a renewal read of queues how many jobs wait, and what the keeper of the fleet knows of them. heard is called for
+// each queue whose length Redis says. What is not known of it is a Depth of the time zero.
+func (s Store) ReadWaiting(c *Cargo, names []string, heard func(length int64, d Depth)) {
+	var depths []string
+	args := make([]any, len(names))
+	for i, name := range names {
+		args[i] = name
+	}
+	c.Read(func(reply any, err error) { depths, _ = redis.Strings(reply, err) }, "HMGET", hashKey(s.KeyOfDepths()), args...)
+	for i, name := range names {
+		c.Read(func(reply any, err error) {
+			length, err := redis.Int64(reply, err)
+			if err != nil {
+				return
+			}
+			var d Depth
+			if i < len(depths) {
+				d, _ = ParseDepth(depths[i])
+			}
+			heard(length, d)
+		}, "LLEN", listKey(s.KeyOfQueue(name)))
+	}
+}
+
 // ReadNames has a renewal read a page of the names of queues: own are goworker's own. cursor is
 // what the page before said, at first "0", and the last page says "0".
 func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard func(names []string, cursor string), refused func(error)) {

@@ -16,8 +16,19 @@ type Vitals struct {
 	RTT        int64 `json:"rtt,omitempty"`      // of its last renewal, in µs
 	CPU        int64 `json:"cpu,omitempty"`      // used since its start, in ms
 
+	// Autoscale is how it changes its number of workers by itself; nil: it does not.
+	Autoscale *Autoscale `json:"autoscale,omitempty"`
+
 	// Down are its parts that do not run, MostDown at most.
 	Down []string `json:"down,omitempty"`
+}
+
+// Autoscale is between which numbers a process changes by itself how many jobs it runs at a time, and why it has the number that it
+// has.
+type Autoscale struct {
+	Min    int    `json:"min"`
+	Max    int    `json:"max"`
+	Reason string `json:"reason"`
 }
 
 // StuckJob is a job that runs past its time limit.

@@ -10,7 +10,10 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/queues"
@@ -29,13 +32,19 @@ type List struct {
 // Config is what a Roster needs of the daemon.
 type Config struct {
 	Log     *slog.Logger
+	Clock   clock.Clock
 	Lease   *fleet.Lease
 	Workers int    // of the settings
+	Most    int    // of the settings, where the number of workers changes by itself
 	List    List   // of the settings
 	Order   string // that the settings give to every list; "": each list has its own
 
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
+
+	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more; after
+	// lasts, unless that is 0, it does again.
+	Fix func(n int, lasts time.Duration) bool
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
 	Lies func(queues.Spec) error
@@ -47,6 +56,7 @@ type Config struct {
 // Roster is what one daemon works. Its methods are safe for concurrent use.
 type Roster struct {
 	Config
+	lapse *control.Lapse[int] // of the concurrency; that of the team, where there is one
 
 	mu      sync.Mutex
 	wanted  List
@@ -55,7 +65,7 @@ type Roster struct {
 
 // New returns the roster of a run that begins.
 func New(c Config) *Roster {
-	r := &Roster{Config: c, wanted: c.List, present: c.List}
+	r := &Roster{Config: c, lapse: control.NewLapse[int](c.Clock), wanted: c.List, present: c.List}
 	if c.Team != nil {
 		c.Team.join(r)
 	}
@@ -68,6 +78,9 @@ type Change[T any] struct {
 
 	// Settings is what the settings say.
 	Settings T
+
+	// Fixed says that the number of workers changed by itself, and does no more.
+	Fixed bool
 
 	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
 	// have ended.
@@ -83,9 +96,47 @@ func (r *Roster) List() List {
 
 // Resize changes how many jobs run at a time.
 func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
+	return r.ResizeFor(ctx, n, 0)
+}
+
+// ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
+// changed it meanwhile; or the number changes by itself again.
+func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
 	if n < 1 || n > MostWorkers {
 		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
 	}
+	fixed := r.Fix(n, lasts)
+	c, err := r.change(ctx, n)
+	c.Fixed = fixed
+	switch {
+	case err != nil && ctx.Err() == nil: // else the daemon goes on trying
+	case lasts == 0 || fixed:
+		r.lapse.Stop()
+	default:
+		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
+			if r.workers() == made {
+				go r.back(before)
+			}
+		})
+	}
+	return c, err
+}
+
+// back is the end of ResizeFor. It waits for Redis, or the end of the run.
+func (r *Roster) back(n int) {
+	if _, err := r.change(context.Background(), n); err != nil && !errors.Is(err, fleet.ErrStopped) {
+		r.Log.Warn("the concurrency did not go back after its time", "to", n, "error", err)
+	}
+}
+
+// Leave is called when the run has ended.
+func (r *Roster) Leave() {
+	if r.Team == nil || r.Team.leave(r) {
+		r.lapse.Stop()
+	}
+}
+
+func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
 		return r.Team.Resize(ctx, n)
 	}
@@ -94,7 +145,7 @@ func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
 	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: r.Workers}
-	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n }); err != nil {
+	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers, w.Why = n, "" }); err != nil {
 		return c, fmt.Errorf("changing the concurrency to %d: %w", n, err)
 	}
 	c.Busy = r.Lease.Status.Beyond(n)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -18,6 +19,7 @@ type Team struct {
 
 	mu      sync.Mutex
 	members []*Roster // of the runs under way
+	lapse   *control.Lapse[int]
 }
 
 // Shared is the pool of the shards; nil: there is one Redis, and t is nil.
@@ -35,18 +37,20 @@ func (t *Team) Workers() int { return t.Pool.Tokens() }
 func (t *Team) join(r *Roster) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.lapse == nil {
+		t.lapse = r.lapse
+	}
+	r.lapse = t.lapse
 	t.members = append(t.members, r)
 	want(r, t.Workers())
 }
 
-// Leave removes the roster of a run that has ended. Without shards it does nothing.
-func (t *Team) Leave(r *Roster) {
-	if t == nil {
-		return
-	}
+// leave removes the roster of a run that has ended, and reports whether no other is left.
+func (t *Team) leave(r *Roster) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.members = slices.DeleteFunc(t.members, func(m *Roster) bool { return m == r })
+	return len(t.members) == 0
 }
 
 // want has a lease change its workers when it can, and does not wait for it.

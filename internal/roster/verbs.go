@@ -14,10 +14,12 @@ import (
 
 // changed is the answer to a verb.
 type changed[T any] struct {
-	From     T      `json:"from"`
-	To       T      `json:"to"`
-	Settings T      `json:"settings"`
-	Busy     []busy `json:"busy,omitempty"`
+	From     T       `json:"from"`
+	To       T       `json:"to"`
+	Settings T       `json:"settings"`
+	For      float64 `json:"for,omitempty"` // seconds; then it goes back
+	Fixed    bool    `json:"autoscale_fixed,omitempty"`
+	Busy     []busy  `json:"busy,omitempty"`
 }
 
 type busy struct {
@@ -26,8 +28,10 @@ type busy struct {
 	Since  time.Time `json:"since"`
 }
 
-func answer[T any](c Change[T], err error) (any, error) {
-	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings}
+func answer[T any](c Change[T], err error) (any, error) { return answerFor(c, 0, err) }
+
+func answerFor[T any](c Change[T], lasts time.Duration, err error) (any, error) {
+	a := changed[T]{From: c.From, To: c.To, Settings: c.Settings, Fixed: c.Fixed, For: lasts.Seconds()}
 	for _, j := range c.Busy {
 		a.Busy = append(a.Busy, of(j))
 	}
@@ -39,17 +43,25 @@ func of(j *outcome.Job) busy { return busy{j.Worker, j.Queue, j.StartedAt} }
 // Verbs are what operators may change.
 func (r *Roster) Verbs() []control.Verb {
 	return []control.Verb{
-		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, until the process ends: N, +N or -N", Do: r.doResize},
+		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, for a while or until the process ends: N, +N or -N", Do: r.doResize},
 		{Name: "work-queues", Level: control.Full, Help: "Change which queues it works, until the process ends: add, remove or set some", Do: r.doRelist},
 	}
 }
 
+// mostLapse is how long a change of the concurrency may last that ends by itself.
+const mostLapse = 7 * 24 * time.Hour
+
 // doResize changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say needs the level full.
 func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	var args struct {
-		Workers string `json:"workers"`
+		Workers string  `json:"workers"`
+		For     float64 `json:"for"`
 	}
 	if err := c.Decode(&args); err != nil {
+		return nil, err
+	}
+	lasts, err := control.For(args.For, mostLapse)
+	if err != nil {
 		return nil, err
 	}
 	n, err := strconv.Atoi(args.Workers)
@@ -59,12 +71,13 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	switch {
 	case err != nil || n < 1 || n > MostWorkers:
 		return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
-	case n > r.Workers:
+	case n > max(r.Workers, r.Most):
 		if err := c.Full(); err != nil {
 			return nil, err
 		}
 	}
-	return answer(r.Resize(ctx, n))
+	change, err := r.ResizeFor(ctx, n, lasts)
+	return answerFor(change, lasts, err)
 }
 
 // workers returns how many jobs are to run at a time.

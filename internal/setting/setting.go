@@ -27,6 +27,7 @@ type Row[S any] struct {
 	Allowed []string // the words that are allowed, in any case; nil: any text
 	Max     int      // the largest number that is allowed; 0: any
 	Bytes   bool     // the number is a size; without a Max, zero is none
+	Upto    string   // a further field of this setting, that is a number too: the flag takes 5, or both as in 5..50
 	Help    string   // of the flag
 
 	// Environment, if it is set, is read in place of the first variable of Env.
@@ -44,7 +45,9 @@ type Row[S any] struct {
 }
 
 // Fields returns all fields of the setting, the first first.
-func (r Row[S]) Fields() []string { return append([]string{r.Field}, strings.Fields(r.Also)...) }
+func (r Row[S]) Fields() []string {
+	return append([]string{r.Field}, strings.Fields(r.Also+" "+r.Upto)...)
+}
 
 // field returns a pointer to the setting's field.
 func (r Row[S]) field(s *S) any {
@@ -76,6 +79,9 @@ func (r Row[S]) Define(set *pflag.FlagSet) (put func(*S)) {
 			return
 		}
 		take(r.field(s))
+		if both, ok := f.Value.(*argv.Span); ok {
+			reflect.ValueOf(s).Elem().FieldByName(r.Upto).SetInt(int64(both.Most))
+		}
 		if r.Put != nil {
 			r.Put(s)
 		}
@@ -107,6 +113,11 @@ func (r Row[S]) defineNumber(set *pflag.FlagSet) (take func(field any)) {
 		value := argv.Size{Bytes: byDefault, Most: r.Max}
 		set.Var(&value, r.Flag, r.Help)
 		return func(field any) { *field.(*int) = value.Bytes }
+	}
+	if r.Upto != "" {
+		value := argv.Span{Least: byDefault}
+		set.Var(&value, r.Flag, r.Help)
+		return func(field any) { *field.(*int) = value.Least }
 	}
 	if byDefault > 0 && r.None == "" {
 		value := argv.Count(byDefault)

@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/internal/daemontest"
 )
 
@@ -75,4 +79,82 @@ func TestConcurrencyShrinksAroundJobs(t *testing.T) {
 	b.Open()
 	b.Eventually("one worker is left", func() bool { return b.Redis.Int(t, "SCARD", "resque:workers") == 1 })
 	b.Reaches("all jobs end", 4, b.Runs.Finished)
+}
+
+// While jobs wait and more workers do more, there are more, up to the bound of the settings; without work there are fewer. Operators
+// change the bounds, and turn it off. Resque's list of workers follows.
+func TestAutoscale(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) {
+		s.Concurrency, s.ConcurrencyMax, s.ScaleAge = 2, 10, 200*time.Millisecond
+	})
+	b.Start()
+	registered := func() int { return b.Redis.Int(t, "SCARD", "resque:workers") }
+	has := func(n int) {
+		t.Helper()
+		b.Eventually(fmt.Sprintf("there are %d workers", n), func() bool { return b.Daemon.Stats().Workers == n && registered() == n })
+	}
+	has(2)
+	b.Push(daemontest.Naps(6000, 100)...)
+	has(10)
+	c := control.New(b.Daemon)
+	do := func(verb string, args, answer any) error {
+		t.Helper()
+		for r, err := range c.Do(context.Background(), verb, control.Args(args)) {
+			if err != nil {
+				return err
+			}
+			return r.Decode(answer)
+		}
+		return control.ErrNobody
+	}
+	stats := func() (s control.StatsAnswer) {
+		t.Helper()
+		for r, err := range c.Inspect(t.Context(), control.Stats) {
+			if err = r.Decode(&s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	b.Eventually("its reason is said", func() bool {
+		s := stats().Autoscale
+		return s != nil && s.Min == 2 && s.Max == 10 && strings.Contains(s.Reason, "10")
+	})
+	if b.Log.Count("INFO concurrency from=2 to=3 why=") != 1 {
+		t.Errorf("the log does not say why:\n%s", b.Log.Text())
+	}
+	if err := do(control.Autoscale, map[string]any{"bounds": "3..20"}, nil); err == nil || !strings.Contains(err.Error(), "-control is on") {
+		t.Errorf("more workers than the settings say: %v", err)
+	}
+	var rescaled control.RescaledAnswer
+	if err := do(control.Autoscale, map[string]any{"bounds": "3..6"}, &rescaled); err != nil || rescaled.From != "2..10" || rescaled.To != "3..6" || rescaled.Settings != "2..10" {
+		t.Errorf("%+v, %v", rescaled, err)
+	}
+	has(6)
+	b.Redis.Do(t, "DEL", "resque:queue:work")
+	has(3)
+	var resized goworker.Resized
+	if err := do("concurrency", map[string]any{"workers": "4"}, &resized); err != nil || resized.To != 4 || !resized.Fixed {
+		t.Errorf("%+v, %v", resized, err)
+	}
+	has(4)
+	if err := do(control.Autoscale, map[string]any{"bounds": "off", "for": 0.5}, &rescaled); err != nil || rescaled.From != "4..4" || rescaled.To != "off" {
+		t.Errorf("%+v, %v", rescaled, err)
+	}
+	b.Eventually("the bounds of the settings hold again", func() bool { s := stats().Autoscale; return s != nil && s.Min == 2 })
+	has(2)
+	if err := do(control.Autoscale, map[string]any{"bounds": "off"}, &rescaled); err != nil {
+		t.Error(err)
+	}
+	if r, err := b.Daemon.SetConcurrency(t.Context(), 5); err != nil || r.Fixed {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.Renewed(2)
+	if has(5); stats().Autoscale != nil {
+		t.Error("it is on still")
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
 }

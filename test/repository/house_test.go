@@ -22,7 +22,7 @@ import (
 // The limits of the house. A change that needs more changes the design first.
 const (
 	rootFiles     = 56    // of the root package, tests aside
-	rootLines     = 11800 // of all of them together
+	rootLines     = 11900 // of all of them together
 	rootTestFiles = 48
 	fileLines     = 500 // of one Go file, tests aside
 	circle        = 6   // files of the root that reach each other
@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/resque/failures", "internal/resque/delayed", "internal/resque/delayedwire", "internal/resque/lmstfywire", "internal/resque/workflows", "internal/resque/groups", "internal/resque/leases", "internal/resque/operations", "internal/resque/history", "internal/resque/control", "internal/resque/events", "internal/resque/webhook", "internal/access", "internal/part", "internal/recurring", "internal/duty"},
 	{"internal/workflow", "internal/gate", "internal/link", "internal/outcome", "internal/depth", "internal/rule", "internal/usage", "inspect"},
 	{"inspect/checks", "internal/await", "internal/control", "internal/feature/*", "internal/fleet", "internal/flush", "internal/health", "internal/lanes", "internal/ownqueue", "internal/producer", "internal/record", "internal/scheduler", "internal/sweep", "internal/tokens"},
-	{"internal/watch", "internal/drain", "internal/leased", "internal/neighbor", "internal/taker", "internal/trial"},
+	{"internal/watch", "internal/autoscale", "internal/drain", "internal/leased", "internal/neighbor", "internal/taker", "internal/trial"},
 	{"internal/inflight", "internal/gateway", "internal/roster"},
 	{""},
 }

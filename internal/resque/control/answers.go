@@ -3,6 +3,8 @@ package control
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // What processes answer. Durations are in seconds; what is zero is not known or does not apply.
@@ -27,8 +29,21 @@ type Stats struct {
 	RTT        float64           `json:"rtt"`       // that renewal, there and back
 	Outages    int64             `json:"outages"`   // of Redis
 	Away       float64           `json:"away"`      // how long they took in all
+	Autoscale  *Autoscale        `json:"autoscale,omitempty"`
 	Jobs       Counts            `json:"jobs"`
 	Classes    map[string]Counts `json:"classes"`
+}
+
+// Autoscale is how a process changes its number of workers by itself.
+type Autoscale = resque.Autoscale
+
+// Rescaled is the answer of the verb autoscale. From, To and Settings are as in "5..50", or "off".
+type Rescaled struct {
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Settings string  `json:"settings"` // with which the next run begins
+	Workers  int     `json:"workers"`
+	For      float64 `json:"for,omitempty"` // until those of the settings hold again; 0: until the run ends
 }
 
 // Counts are jobs by what became of them since the start of the program.

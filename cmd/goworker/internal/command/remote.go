@@ -138,7 +138,7 @@ func (p *program) controls() *cobra.Command {
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
 			"What a process obeys is its setting -control. The audit has a line of each command.",
 	}
-	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
+	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
 	return c
 }
@@ -240,13 +240,32 @@ func (p *program) controlLog() *cobra.Command {
 }
 
 func (p *program) controlConcurrency() *cobra.Command {
-	return p.orders(&cobra.Command{
-		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time, until their end", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
+	var lasts time.Duration
+	c := p.orders(&cobra.Command{
+		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
 	}, func(args []string) (order, error) {
-		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + " in", opts: []control.CallOption{
-			control.Args(map[string]string{"workers": args[0]}),
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
+		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + until(lasts, "") + " in", opts: []control.CallOption{
+			control.Args(map[string]any{"workers": args[0], "for": lasts.Seconds()}),
 		}}, nil
 	})
+	lasting(c, &lasts, "the process ends or its number is changed")
+	return c
+}
+
+func (p *program) controlAutoscale() *cobra.Command {
+	var lasts time.Duration
+	c := p.orders(&cobra.Command{
+		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
+	}, func(args []string) (order, error) {
+		return order{verb: control.Autoscale, sentence: "autoscale " + escaped(args[0]) + " in", opts: []control.CallOption{
+			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
+		}}, nil
+	})
+	c.Flags().DurationVar(&lasts, "for", 0, "for how long; then the numbers of the settings hold again (default until the process ends)")
+	return c
 }
 
 func (p *program) controlQueues() *cobra.Command {

@@ -131,6 +131,13 @@ func (o *operator) statusLines(s view.Status) error {
 	if s.Rates != nil {
 		object = object.With("processed_rate", rate(s.Rates.Processed)).With("failed_rate", rate(s.Rates.Failed))
 	}
+	if scaled := s.Scaled(); len(scaled) > 0 {
+		var all []view.Object
+		for _, p := range scaled {
+			all = append(all, autoscaleObject(p.Vitals.Autoscale).With("process", p.ID).With("workers", p.Vitals.Workers))
+		}
+		object = object.With("autoscale", all)
+	}
 	if err := o.print(object, ""); err != nil {
 		return err
 	}

@@ -17,6 +17,9 @@ func vitalsPairs(p inspect.ProcessInfo) (pairs [][2]string) {
 			{"renewal took", view.Span(v.RTT)}, {"last exchange", view.Time(v.LastExchange)}, {"parts down", strings.Join(v.Down, ", ")}, {"said so", view.Time(v.At)},
 		}
 	}
+	if a := v.Autoscale; a.Max > 0 {
+		pairs = append(pairs, [2]string{"autoscale", fmt.Sprintf("%d..%d: %s", a.Min, a.Max, a.Reason)})
+	}
 	for _, b := range p.Bridges {
 		text := fmt.Sprintf("%s to %s; %s wait", b.Queue, b.To, view.Count(b.Waiting))
 		if b.Waiting > 0 {
@@ -35,10 +38,19 @@ func vitalsObject(v inspect.Vitals) view.Object {
 	if v.At.IsZero() {
 		return nil
 	}
-	return view.Object{
+	object := view.Object{
 		{Key: "at", Value: v.At}, {Key: "busy", Value: v.Busy}, {Key: "rss", Value: v.RSS}, {Key: "goroutines", Value: v.Goroutines}, {Key: "cpu", Value: v.CPU},
 		{Key: "rtt", Value: v.RTT}, {Key: "last_exchange", Value: v.LastExchange}, {Key: "down", Value: v.Down},
 	}
+	if v.Autoscale.Max > 0 {
+		object = object.With("autoscale", autoscaleObject(v.Autoscale))
+	}
+	return object
+}
+
+// autoscaleObject is in JSON how a process changes its number of workers.
+func autoscaleObject(a inspect.Autoscale) view.Object {
+	return view.Object{{Key: "min", Value: a.Min}, {Key: "max", Value: a.Max}, {Key: "reason", Value: a.Reason}}
 }
 
 // bridgeObjects are bridges in JSON.

@@ -95,6 +95,9 @@ func (s Status) Queues() []inspect.SampleQueue {
 func Frame(s Status, width, height int) string {
 	st := s.styles()
 	head := s.head(st, width)
+	if scaled := s.scaled(width); height == 0 || len(head)+len(scaled) <= height/2 { // the queues come first
+		head = slices.Insert(head, len(head)-1, scaled...)
+	}
 	foot := s.foot(st, width, height > 0)
 	rows := s.rows(width)
 	room := len(rows) - 1
@@ -169,6 +172,35 @@ func words(width int, parts ...string) []string {
 	lines = append(lines, line)
 	for n, l := range lines {
 		lines[n] = fit(l, width)
+	}
+	return lines
+}
+
+// Scaled are the processes that change their number of workers by themselves.
+func (s Status) Scaled() (all []inspect.SampleProcess) {
+	for _, p := range s.Sample.Processes {
+		if p.Vitals.Autoscale.Max > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// mostScaled is how many of them have a line.
+const mostScaled = 3
+
+// scaled are the lines that say why they have so many workers.
+func (s Status) scaled(width int) (lines []string) {
+	for n, p := range s.Scaled() {
+		if n == mostScaled {
+			return append(lines, fit(fmt.Sprintf("autoscale  … and %s more: goworker processes show", Count(int64(len(s.Scaled())-n))), width))
+		}
+		a, id := p.Vitals.Autoscale, Text(p.ID)
+		why := fmt.Sprintf("  %d of %d..%d  %s", p.Vitals.Workers, a.Min, a.Max, Text(a.Reason))
+		if width > 0 {
+			id = fit(id, max(8, width-Width("autoscale  ")-Width(why)))
+		}
+		lines = append(lines, fit("autoscale  "+id+why, width))
 	}
 	return lines
 }

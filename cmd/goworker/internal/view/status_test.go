@@ -28,7 +28,7 @@ func fleet() Status {
 		Processed: exactly(41204118), Failed: exactly(1204), Waiting: exactly(13369), Delayed: exactly(912), Retrying: inspect.Count{N: 38, Bound: inspect.AtMost},
 		Failures: exactly(1204), QueueCount: exactly(7), Leased: exactly(12), Late: age(11*time.Minute, inspect.AgeExact),
 		Workers:   inspect.SampleWorkers{All: exactly(170), Go: exactly(150), Other: exactly(20), Busy: exactly(131), Looked: 170},
-		Processes: make([]inspect.SampleProcess, 6), Servings: make([]inspect.SampleTaker, 2), Stuck: make([]inspect.StuckJob, 1),
+		Processes: scaled(6), Servings: make([]inspect.SampleTaker, 2), Stuck: make([]inspect.StuckJob, 1),
 		Queues: []inspect.SampleQueue{
 			{Name: "legacy", Waiting: exactly(912), Oldest: age(723*time.Second, inspect.AgeExact), Other: exactly(20), Go: exactly(0), HTTP: exactly(0)},
 			{Name: "mail", Waiting: exactly(12408), Oldest: age(250*time.Second, inspect.AgeCounted), Go: exactly(100), Other: exactly(0), HTTP: exactly(0)},
@@ -48,6 +48,17 @@ func fleet() Status {
 		}},
 		Alarms: []Alarm{{Text: "mail grows; its 100 workers are 98 % busy: start more processes"}, {Text: "queue nobody's waits", Command: `goworker queues resume -- 'nobody'\''s' and-so-on-until-it-is-longer-than-a-line`}, {Text: "Resize is stuck in web-2:811:9c1f for 41m: its handler runs on after its time limit", Error: true}},
 	}
+}
+
+// scaled are so many processes, of which all but the first two scale by themselves.
+func scaled(n int) []inspect.SampleProcess {
+	all := make([]inspect.SampleProcess, n)
+	for i := range all[2:] {
+		p := &all[2+i]
+		p.ID = fmt.Sprintf("web-%d:%d:be04\x1b[2J", i, 700+i)
+		p.Vitals = inspect.Vitals{Workers: 22, Autoscale: inspect.Autoscale{Min: 5, Max: 50, Reason: "saturated: 33 did no more than 22"}}
+	}
+	return all
 }
 
 // crowd is a status of many queues, seen from an old sample.
