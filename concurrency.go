@@ -1,15 +1,12 @@
 package goworker
 
 import (
-	"context"
 	"errors"
 	"time"
 
-	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/roster"
-	"github.com/goworker/goworker/internal/watch"
 )
 
 // This file is how many jobs run at the same time, and which queues are worked, changed while the daemon works.
@@ -63,55 +60,3 @@ func resized(c roster.Change[int], err error) (Resized, error) {
 
 // errNotRunning is returned by what changes a run while there is none.
 var errNotRunning = errors.New("the daemon does not run: call Run or Work first, or change the settings")
-
-// crew is where the jobs of a run are: the poller and its workers. It implements fleet.Slots.
-type crew struct {
-	*poller
-	*workers
-	freed func()
-	order *watch.Order
-}
-
-// do has the poller's goroutine call f, and waits for that.
-func (c crew) do(ctx context.Context, f func()) error {
-	return c.until(ctx, func(done func()) { f(); done() })
-}
-
-// until has the poller's goroutine call f, and waits until that calls done.
-func (c crew) until(ctx context.Context, f func(done func())) error {
-	done := make(chan struct{})
-	c.ask(func() { f(func() { close(done) }) })
-	select {
-	case <-done:
-		return nil
-	case <-c.ended:
-		return fleet.ErrStopped
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// Limit has jobs run on the slots below n.
-func (c crew) Limit(ctx context.Context, n int) error {
-	return c.do(ctx, func() {
-		c.grow(n)
-		c.share.Resize(n)
-		c.limit.Store(int64(n))
-	})
-}
-
-// work has the poller ask another list of queues.
-func (c crew) work(ctx context.Context, l watch.List) error {
-	return c.until(ctx, func(done func()) { c.order.Work(l, done) })
-}
-
-// Occupied returns the slots with jobs that began before the last call with mark.
-func (c crew) Occupied(ctx context.Context, mark bool) (slots map[int]bool, err error) {
-	err = c.do(ctx, func() {
-		if mark {
-			c.slots.Mark(c.freed)
-		}
-		slots = c.slots.Marked()
-	})
-	return slots, err
-}

@@ -36,6 +36,7 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/flush"
 	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/lanes"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/logging"
@@ -43,6 +44,7 @@ import (
 	"github.com/goworker/goworker/internal/ownqueue"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/record"
 	"github.com/goworker/goworker/internal/resque"
 	wire "github.com/goworker/goworker/internal/resque/control"
@@ -219,9 +221,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
 	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.webhook.Feature, d.events.Feature})...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
-	own := d.own(d.config)
+	own := d.own(d.config.queues)
 	d.guard = ownqueue.New(base, own, d.config.PollInterval, func(own []string) { d.poller.ask(func() { d.poller.source.Changed(own, false) }) })
-	order := d.newSource(base, d.poller, d.list(d.config, own), set.Watched())
+	order := d.newSource(base, d.poller, d.guard.Closed(own), set.Watched())
 	d.poller.source = order
 	d.workers = newWorkers(base, d.config, d.registry, d.limits.Rules, &d.hooks, set, d.poller, d.lease.Status)
 	d.workers.reach = reach(d.reached)
@@ -299,49 +301,38 @@ func (d *Daemon) newScaler(b part.Base, c config, p *poller, backlog autoscale.B
 
 // newRoster makes what changes the concurrency and the queues of a run. order is the one that its poller asks by.
 func (d *Daemon) newRoster(c config, order *watch.Order) *roster.Roster {
-	at := crew{poller: d.poller, workers: d.workers, freed: d.lease.SlotFreed, order: order}
+	p, w := d.poller, d.workers
+	at := roster.Crew{Ask: p.ask, Ended: p.ended, Order: order, Slots: &p.slots, Freed: d.lease.SlotFreed, Grow: func(n int) {
+		w.resize(n)
+		p.share.Resize(n)
+	}}
 	d.lease.Slots = at
 	return roster.New(roster.Config{
-		Log: d.log, Clock: d.poller.Clock, Lease: d.lease,
-		Workers: c.Concurrency, Most: c.ConcurrencyMax, Fix: d.scale.Fix, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
+		Log: d.log, Clock: d.poller.Clock, Lease: d.lease, Workers: c.Concurrency, Most: c.ConcurrencyMax, Scale: d.scale, List: roster.List{Spec: c.queues, Order: c.Order}, Order: c.ordered, Lies: d.lies, Team: d.team,
 		Work: func(ctx context.Context, l roster.List) error {
-			next := c
-			next.queues, next.Order = l.Spec, l.Order
-			if warning := next.uselessWeights(); warning != "" {
-				d.log.Warn(warning)
-			}
-			own := d.own(next)
+			own := d.own(l.Spec)
 			d.guard.Watch(own)
-			return at.work(ctx, d.list(next, own))
+			return at.Work(ctx, watch.List{Queues: l.Spec, Order: l.Order, Closed: d.guard.Closed(own)})
 		},
 	})
 }
 
 // own returns goworker's own queues of a list. A test has no fleet to guard them against.
-func (d *Daemon) own(c config) []string {
+func (d *Daemon) own(list queues.Spec) []string {
 	if d.registry.trial != nil {
 		return nil
 	}
-	return c.queues.Own()
-}
-
-// list is what the poller asks.
-func (d *Daemon) list(c config, own []string) watch.List {
-	l := watch.List{Queues: c.queues, Order: c.Order}
-	if len(own) > 0 {
-		l.Closed = d.guard.Closed
-	}
-	return l
+	return list.Own()
 }
 
 // newSource returns the source of a poller, which also has Redis watch these keys.
-func (d *Daemon) newSource(base part.Base, p *poller, list watch.List, watched []outcome.Watched) *watch.Order {
+func (d *Daemon) newSource(base part.Base, p *poller, closed func(string) bool, watched []outcome.Watched) *watch.Order {
 	for _, w := range watched {
 		p.keeper.Keys = append(p.keeper.Keys, w.Key)
 	}
 	l := lanes.New(base, d.registry.trial.Limits(d.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
-		List: list, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
+		List: watch.List{Queues: d.config.queues, Order: d.config.Order, Closed: closed}, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Leave: p.record.Withdraw,
 		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
@@ -435,4 +426,19 @@ func (d *Daemon) currentPoller() *poller {
 		return nil
 	}
 	return d.running.poller
+}
+
+// serveChild runs the one job this process was started for, with the daemon it belongs
+// to, and ends the process. In a process that is no child it does nothing.
+func serveChild(ctx context.Context, parts []part.Part, daemons ...*Daemon) error {
+	if !IsolatedChild() {
+		return nil
+	}
+	programs := make([]isolate.Program, len(daemons))
+	for i, d := range daemons {
+		d.mu.Lock()
+		programs[i] = program{d.client, d.registry, reach(d.reached), parts}
+		d.mu.Unlock()
+	}
+	return isolate.Serve(ctx, isolate.Errors{Names: exceptionOf, Plain: plainError}, programs...)
 }

@@ -441,21 +441,13 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 
 // warnings are settings that have no effect.
 func (c config) warnings() (warnings []string) {
-	if warning := c.uselessWeights(); warning != "" {
+	if warning := c.queues.Useless(c.Order); warning != "" {
 		warnings = append(warnings, warning)
 	}
 	if name := c.dial().UselessTLS(); name != "" {
 		warnings = append(warnings, name+" has no effect, because the connection is not encrypted; begin the URI with rediss://, or leave it out")
 	}
 	return warnings
-}
-
-// uselessWeights is a warning for weights that have no effect, or "".
-func (c config) uselessWeights() string {
-	if c.queues.Order() != OrderWeighted || c.Order == OrderWeighted {
-		return ""
-	}
-	return fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", c.Order)
 }
 
 // dial returns the settings of every connection.

@@ -57,6 +57,7 @@ type Shards struct {
 	ready   bool // Init was called and Close was not
 	closed  bool // Close was called and Init was not
 	routes  queues.Routes
+	team    *roster.Team // of the current run; nil: there is none
 	config  config
 	log     *slog.Logger
 	flush   func()
@@ -90,6 +91,7 @@ func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
 		d := New(s.settingsOf(i))
 		d.registry, d.gate = s.handlers, s.gate
 		d.whole = func() (*Client, int) { return s.Client(), i }
+		d.lies = func(list queues.Spec) error { return s.lies(i, list) }
 		d.AddPart(s.beganPart(i))
 		s.daemons = append(s.daemons, d)
 		s.members = append(s.members, &part.Member{Name: "shard " + s.name(i), Run: d.Run})
@@ -276,12 +278,13 @@ func (s *Shards) run(ctx context.Context) []error {
 	config := s.config
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	team, stop := &roster.Team{Pool: share.NewPool(config.Concurrency)}, config.stopBudget(part.OfGroup, nil)
+	team, stop := &roster.Team{Pool: share.NewPool(config.Concurrency), Settings: config.Concurrency}, config.stopBudget(part.OfGroup, nil)
 	for i, d := range s.daemons {
 		d.team, d.group, d.common, d.quit = team, stop, s.common, func(now bool) { quit(); s.cutIf(now) }
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
 	}
-	s.stop, s.crew = stop, part.NewCrew(clock.System, s.log)
+	s.stop, s.team, s.crew = stop, team, part.NewCrew(clock.System, s.log)
+	s.routes, _, _ = s.check() // the lists of a run before may have changed
 	crew := s.crew
 	crew.Heard = func(name string, err error, final bool) {
 		s.each(func(d *Daemon) { d.note(name, err, final) })
@@ -291,7 +294,7 @@ func (s *Shards) run(ctx context.Context) []error {
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.running, s.paused, s.stop = false, false, nil
+		s.running, s.paused, s.stop, s.team = false, false, nil, nil
 		s.mu.Unlock()
 	}()
 
@@ -423,6 +426,35 @@ func (s *Shards) table() (queues.Routes, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.routes, nil
+}
+
+// SetConcurrency changes how many jobs run at the same time on all shards together, until Run returns; see
+// Daemon.SetConcurrency. Where there are to be fewer, none starts until fewer run. It waits for the shards that are in their
+// fleets. A shard whose Redis was not there at the start has the new number when it comes.
+//
+// The queues of a shard change by SetQueues of its Daemon. Jobs of a queue that was removed from it are still enqueued there.
+func (s *Shards) SetConcurrency(ctx context.Context, n int) (Resized, error) {
+	if err := s.init(false); err != nil {
+		return Resized{}, err
+	}
+	s.mu.Lock()
+	team := s.team
+	s.mu.Unlock()
+	if team == nil {
+		return Resized{}, prefix.Of(errNotRunning)
+	}
+	return resized(team.Resize(ctx, n))
+}
+
+// lies has the queues of a list lie on a shard, from now on too.
+func (s *Shards) lies(i int, list queues.Spec) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	routes, err := s.routes.Change(i, list)
+	if err == nil {
+		s.routes = routes
+	}
+	return err
 }
 
 // Schedule enqueues a job again and again, on the shard of its queue; see DaemonOf and

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
@@ -612,4 +613,79 @@ func shutdownErrors(err error) (all []*goworker.ShutdownError) {
 		return append(all, one)
 	}
 	return nil
+}
+
+// The concurrency of shards changes while they work: never do more handlers run than there are workers, and a command that comes over
+// each Redis is done once.
+func TestShardsConcurrency(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 3)
+	if _, err := f.shards.SetConcurrency(t.Context(), 2); err == nil {
+		t.Error("shards that do not run have another concurrency")
+	}
+	f.servers[2].Kill()
+	f.run()
+	f.enqueue(0, "Hold", "hold", 6)
+	f.enqueue(1, "Hold", "more", 6)
+	f.Eventually("four run", func() bool { return f.Runs.Started() == 4 })
+	set := func(n, from int) {
+		t.Helper()
+		if r, err := f.shards.SetConcurrency(t.Context(), n); err != nil || r.From != from || r.To != n || r.Settings != 4 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if _, err := f.shards.SetConcurrency(t.Context(), 0); err == nil {
+		t.Error("no jobs at a time")
+	}
+	set(7, 4)
+	f.Eventually("seven run", func() bool { return f.Runs.Started() == 7 })
+	set(2, 7)
+	f.Open()
+	f.Eventually("all jobs run", func() bool { return f.ends("hold", 6) && f.ends("more", 6) })
+	f.most.Store(0)
+	for i := range 2 {
+		f.enqueue(i, "Nap", fmt.Sprint("nap", i, "-"), 20, 3)
+	}
+	f.Eventually("all naps end", func() bool { return f.ends("nap0-", 20) && f.ends("nap1-", 20) })
+	if most := f.most.Load(); most != 2 {
+		t.Errorf("%d handlers ran at once, want 2", most)
+	}
+	f.servers[2].Restart(t)
+	f.renewedOn(2)
+	r, err := control.Gather(control.New(f.shards).Do(t.Context(), control.Concurrency, control.Args(map[string]string{"workers": "+1"}), control.Timeout(daemontest.Soon)))
+	if err != nil || len(r.Replies) != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for i, server := range f.servers {
+		f.Eventually("each slot of each shard has its worker", func() bool { return server.Int(t, "SCARD", "resque:workers") == 3 })
+		if n := f.shards.Daemons()[i].Stats().Workers; n != 3 {
+			t.Errorf("shard %d says it has %d workers", i, n)
+		}
+	}
+	if err := f.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The queues of a shard change: one that is added lies there, one that was removed lies there still, and one of another shard is
+// refused.
+func TestShardQueues(t *testing.T) {
+	t.Parallel()
+	f := setupShards(t, 2)
+	f.run()
+	f.enqueue(1, "Mark", "first", 1)
+	f.Eventually("it works", func() bool { return f.ends("first", 1) })
+	second := f.shards.Daemons()[1]
+	if _, err := second.SetQueues(t.Context(), "work0"); err == nil || !strings.Contains(err.Error(), "is named by two shards") {
+		t.Errorf("a queue of another shard: %v", err)
+	}
+	if r, err := second.SetQueues(t.Context(), "work2", "work3"); err != nil || r.To != "work2,work3" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	f.enqueue(2, "Mark", "added", 1)
+	f.enqueue(1, "Mark", "removed", 1)
+	f.Eventually("a queue that was added is worked", func() bool { return f.ends("added", 1) })
+	if n := f.servers[1].Int(t, "LLEN", "resque:queue:work1"); n != 1 || f.Runs.Starts("removed0") > 0 {
+		t.Errorf("%d jobs wait in the queue that was removed, on its shard", n)
+	}
 }

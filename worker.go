@@ -83,6 +83,12 @@ func (w *workers) grow(n int) {
 	}
 }
 
+// resize has so many jobs run at a time. The poller's goroutine calls it.
+func (w *workers) resize(n int) {
+	w.grow(n)
+	w.limit.Store(int64(n))
+}
+
 // stop waits for the workers. The poller has closed their channel; those whose handlers did not end are
 // left behind.
 func (w *workers) stop(ctx context.Context) error {

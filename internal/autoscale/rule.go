@@ -302,7 +302,7 @@ func (s State) shrink(b Bounds, o Seen) (State, Decision) {
 	}
 	busy := fmt.Sprintf("%.1f of %d workers are busy", o.Busy, n)
 	to := max(b.Min, int(math.Ceil(spare*s.peak)), int(float64(n)*(1-least)))
-	if n-to < max(1, n/10) || o.At.Sub(s.calm) < calmFor*b.Unit() {
+	if to >= n || o.At.Sub(s.calm) < calmFor*b.Unit() {
 		return s, Decision{n, busy}
 	}
 	return State{peak: s.peak, why: busy}, Decision{to, fmt.Sprintf("%s, and for %s not many more were", busy, brief(o.At.Sub(s.calm)))}

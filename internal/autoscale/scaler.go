@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/health"
 	"github.com/goworker/goworker/internal/outcome"
@@ -71,12 +71,13 @@ type Scaler struct {
 	loop   *part.Loop
 	memory func() float64 // how much of its memory is used, as in Seen
 
+	setting sync.Mutex // held by one Set at a time
+	lapse   *control.Lapse[Bounds]
+
 	mu      sync.Mutex
 	ctx     context.Context // of the part; nil: it does not run
 	looping bool
 	bounds  Bounds // Max 0: the number is left alone
-	revert  clock.Timer
-	changes int // of the bounds
 	said    Decision
 	asks    bool // renewals are to read how long jobs wait
 	poller  glimpse
@@ -121,7 +122,7 @@ type past struct {
 
 // New returns a Scaler that is not started.
 func New(b part.Base, c Config) *Scaler {
-	s := &Scaler{base: b, config: c, bounds: c.Bounds, memory: memoryUsed}
+	s := &Scaler{base: b, config: c, bounds: c.Bounds, memory: memoryUsed, lapse: control.NewLapse[Bounds](b.Clock)}
 	s.loop = part.NewLoop(b, "autoscale", s.turn)
 	return s
 }
@@ -147,10 +148,8 @@ func (s *Scaler) begin() {
 func (s *Scaler) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = nil
-	if s.revert != nil {
-		s.revert.Stop()
-	}
 	s.mu.Unlock()
+	s.lapse.Stop()
 	s.loop.Stop(ctx)
 	return nil
 }
@@ -158,53 +157,55 @@ func (s *Scaler) Stop(ctx context.Context) error {
 // errStopped is returned where the process stops.
 var errStopped = errors.New("the process stops")
 
-// Set has the number stay within bounds from now on; a Max of 0 leaves it as it is. After lasts, unless that is 0, the bounds of the
-// settings hold again.
-func (s *Scaler) Set(b Bounds, lasts time.Duration) error { return s.set(b, lasts, s.config.Bounds) }
-
-// set is Set, after which other bounds hold.
-func (s *Scaler) set(b Bounds, lasts time.Duration, then Bounds) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ctx == nil {
+// Set has the number stay within bounds from now on; a Max of 0 leaves it as it is. After lasts, unless that is 0, the bounds before
+// hold again.
+func (s *Scaler) Set(b Bounds, lasts time.Duration) error {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	before, _ := s.Now()
+	if !s.set(b) {
 		return errStopped
 	}
-	if s.revert != nil {
-		s.revert.Stop()
-		s.revert = nil
+	if lasts == 0 {
+		s.lapse.Stop()
+		return nil
 	}
-	s.changes++
-	change := s.changes
-	s.bounds, s.said = b, Decision{}
-	if lasts > 0 {
-		s.revert = s.base.Clock.AfterFunc(lasts, func() { s.back(change, then) })
-	}
-	s.begin()
-	s.loop.Wake()
+	s.lapse.Changed(before, b, lasts, func(before, made Bounds) {
+		if now, _ := s.Now(); now == made {
+			s.set(before)
+		}
+	})
 	return nil
 }
 
-// back sets the bounds that hold after others, unless more were set meanwhile.
-func (s *Scaler) back(change int, then Bounds) {
+// set sets the bounds. It reports false if the process stops.
+func (s *Scaler) set(b Bounds) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.changes == change {
-		s.bounds, s.said = then, Decision{}
-		s.begin()
-		s.loop.Wake()
-	}
-}
-
-// Fix makes n both bounds, unless the number is left alone: an operator or the program says n, and the next look would change it
-// again. After lasts, unless that is 0, the bounds of before hold again. It reports whether it did.
-func (s *Scaler) Fix(n int, lasts time.Duration) bool {
-	before, _ := s.Now()
-	if before.Max == 0 {
+	if s.ctx == nil {
 		return false
 	}
-	fixed := before
-	fixed.Min, fixed.Max = n, n
-	return s.set(fixed, lasts, before) == nil
+	s.bounds, s.said = b, Decision{}
+	s.begin()
+	s.loop.Wake()
+	return true
+}
+
+// On reports whether the number changes by itself.
+func (s *Scaler) On() bool {
+	b, _ := s.Now()
+	return b.Max > 0
+}
+
+// Fix makes n both bounds, as Set does, if the number changes by itself: an operator or the program says n, and the next look would
+// change it again. It reports whether it did.
+func (s *Scaler) Fix(n int, lasts time.Duration) bool {
+	b, _ := s.Now()
+	if b.Max == 0 {
+		return false
+	}
+	b.Min, b.Max = n, n
+	return s.Set(b, lasts) == nil
 }
 
 // Now returns the bounds, and what was decided last; a Max of 0: the number is left alone.

@@ -203,22 +203,21 @@ func TestBoundsOfOperators(t *testing.T) {
 		if n := p.Wanted().Workers; n != 6 {
 			t.Errorf("%d workers, with at most 6", n)
 		}
-		if !p.Fix(4, 0) {
+		if !p.Fix(4, time.Minute) {
 			t.Error("a number was not fixed")
 		}
 		p.renew(30 * time.Second)
 		if n := p.Wanted().Workers; n != 4 {
 			t.Errorf("%d workers, fixed to 4", n)
 		}
-		p.Fix(3, time.Minute)
-		p.renew(30 * time.Second)
-		if n := p.Wanted().Workers; n != 3 {
-			t.Errorf("%d workers, fixed to 3 for a minute", n)
+		p.renew(5 * time.Minute)
+		if n := p.Wanted().Workers; n != 6 {
+			t.Errorf("%d workers, after the number was fixed for a minute", n)
 		}
-		p.renew(time.Minute)
-		if n := p.Wanted().Workers; n != 4 {
-			t.Errorf("%d workers, a minute after they were fixed to 3", n)
+		if !p.Fix(4, 0) {
+			t.Error("a number was not fixed")
 		}
+		p.renew(4 * time.Second)
 		for _, bad := range []string{"", "x", "6..2", "0..5", "5", "1..101", "5..", "on"} {
 			if _, err := p.do(map[string]any{"bounds": bad}); err == nil || !strings.Contains(err.Error(), "as in 5..50") {
 				t.Errorf("bounds %q: %v", bad, err)
@@ -226,17 +225,6 @@ func TestBoundsOfOperators(t *testing.T) {
 		}
 		if r, err := p.do(map[string]any{"bounds": "off"}); err != nil || r.From != "4..4" || r.To != "off" {
 			t.Errorf("%+v, %v", r, err)
-		}
-		if r, err := p.do(map[string]any{"bounds": "2..6"}); err != nil || r.To != "2..6" || !p.Fix(4, time.Minute) {
-			t.Errorf("%+v, %v", r, err)
-		}
-		p.renew(59 * time.Second)
-		if b, _ := p.Now(); b.Min != 4 || b.Max != 4 {
-			t.Errorf("the bounds are %s, fixed to 4 for a minute", b)
-		}
-		p.renew(10 * time.Second)
-		if b, _ := p.Now(); b.Max != 0 {
-			t.Errorf("the bounds are %s after a minute, and the settings have none", b)
 		}
 		p.renew(5 * time.Minute)
 		if n := p.Wanted().Workers; n != 4 {

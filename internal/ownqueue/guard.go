@@ -46,8 +46,14 @@ func New(b part.Base, names []string, every time.Duration, opened func(queues []
 	return g
 }
 
-// Closed reports whether a queue is not to be asked now. It is safe for concurrent use.
-func (g *Guard) Closed(queue string) bool { return queues.IsOwn(queue) && !g.open.Load() }
+// Closed returns what reports whether a queue is not to be asked now, for a list with these own queues; nil: it has none. What it
+// returns is safe for concurrent use.
+func (g *Guard) Closed(own []string) func(queue string) bool {
+	if len(own) == 0 {
+		return nil
+	}
+	return func(queue string) bool { return queues.IsOwn(queue) && !g.open.Load() }
+}
 
 // Watch has it guard these queues in place of those before. It is safe for concurrent use.
 func (g *Guard) Watch(names []string) {

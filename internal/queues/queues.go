@@ -190,6 +190,14 @@ func (q Spec) Order() string {
 	return Strict
 }
 
+// Useless is a warning for weights that have no effect in an order; "": there are none.
+func (q Spec) Useless(order string) string {
+	if !q.weighted || order == Weighted {
+		return ""
+	}
+	return fmt.Sprintf("the weights of the queues have no effect, because Order (-order) is %s; leave it out, or the weights", order)
+}
+
 // Resolve returns the queues to work, in order and each once. The known queues
 // count only if the list is dynamic. Callers must not change the result.
 func (q Spec) Resolve(known []string) []Queue {

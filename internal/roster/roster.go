@@ -42,9 +42,12 @@ type Config struct {
 	// Work has the poller work a list, and returns when it does.
 	Work func(context.Context, List) error
 
-	// Fix is called before the number of workers changes. It reports whether that changed by itself, and does no more; after
-	// lasts, unless that is 0, it does again.
-	Fix func(n int, lasts time.Duration) bool
+	// Scale changes the number of workers by itself, if it is on. Fix has it leave n alone, for lasts unless that is 0, and reports
+	// whether it is on.
+	Scale interface {
+		On() bool
+		Fix(n int, lasts time.Duration) bool
+	}
 
 	// Lies returns an error for a list with a queue that lies on another shard, and remembers the list; nil: there is one Redis.
 	Lies func(queues.Spec) error
@@ -79,7 +82,7 @@ type Change[T any] struct {
 	// Settings is what the settings say.
 	Settings T
 
-	// Fixed says that the number of workers changed by itself, and does no more.
+	// Fixed says that the number of workers changed by itself, and does not now.
 	Fixed bool
 
 	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
@@ -102,10 +105,10 @@ func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
 // ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
 // changed it meanwhile; or the number changes by itself again.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
-	if n < 1 || n > MostWorkers {
-		return Change[int]{}, fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	if err := check(n); err != nil {
+		return Change[int]{}, err
 	}
-	fixed := r.Fix(n, lasts)
+	fixed := r.Scale.Fix(n, lasts)
 	c, err := r.change(ctx, n)
 	c.Fixed = fixed
 	switch {
@@ -114,7 +117,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 		r.lapse.Stop()
 	default:
 		r.lapse.Changed(c.From, n, lasts, func(before, made int) {
-			if r.workers() == made {
+			if r.workers() == made && !r.Scale.On() {
 				go r.back(before)
 			}
 		})
@@ -138,9 +141,19 @@ func (r *Roster) Leave() {
 
 func (r *Roster) change(ctx context.Context, n int) (Change[int], error) {
 	if r.Team != nil {
-		return r.Team.Resize(ctx, n)
+		return r.Team.change(ctx, n)
+	}
+	if err := check(n); err != nil {
+		return Change[int]{}, err
 	}
 	return r.resize(ctx, n)
+}
+
+func check(n int) error {
+	if n < 1 || n > MostWorkers {
+		return fmt.Errorf("the concurrency is %d: it must be from 1 to %d", n, MostWorkers)
+	}
+	return nil
 }
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
@@ -210,6 +223,9 @@ func (r *Roster) apply(ctx context.Context, next List) error {
 	defer r.mu.Unlock()
 	if from := r.present.String(); from != next.String() {
 		r.Log.Info("queues", "from", from, "to", next.String())
+		if warning := next.Useless(next.Order); warning != "" {
+			r.Log.Warn(warning)
+		}
 	}
 	r.present = next
 	return nil

@@ -13,7 +13,8 @@ import (
 
 // Team are the rosters of shards, which share their workers. Its methods are safe for concurrent use.
 type Team struct {
-	Pool *share.Pool
+	Pool     *share.Pool
+	Settings int // how many jobs run at a time as the settings say
 
 	resizing sync.Mutex // held by one Resize at a time
 
@@ -66,9 +67,22 @@ func want(r *Roster, n int) {
 // Resize changes how many jobs run at a time on all shards together. Where there are fewer, no further job starts until so few
 // run. It waits for the shards that are in their fleets. One that is not, takes the number when it comes.
 func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
+	c, err := t.change(ctx, n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lapse != nil && (err == nil || ctx.Err() != nil) {
+		t.lapse.Stop()
+	}
+	return c, err
+}
+
+func (t *Team) change(ctx context.Context, n int) (Change[int], error) {
+	if err := check(n); err != nil {
+		return Change[int]{}, err
+	}
 	t.resizing.Lock()
 	defer t.resizing.Unlock()
-	c := Change[int]{From: t.Workers(), To: n}
+	c := Change[int]{From: t.Workers(), To: n, Settings: t.Settings}
 	t.mu.Lock()
 	t.Pool.Resize(n)
 	members := slices.Clone(t.members)
@@ -78,7 +92,6 @@ func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
 	t.mu.Unlock()
 	var errs []error
 	for _, r := range members {
-		c.Settings = r.Workers
 		if r.Lease.Session() == nil {
 			continue
 		}

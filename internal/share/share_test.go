@@ -226,3 +226,34 @@ func TestAlone(t *testing.T) {
 	}
 	s.Leave()
 }
+
+// A pool that shrinks takes back what a share holds and does not use, and grants nothing until it has all that is missing.
+func TestPoolShrinks(t *testing.T) {
+	t.Parallel()
+	p, woken := NewPool(6), 0
+	wake := func() { woken++ }
+	a, b := p.Join(6, wake), p.Join(6, wake)
+	a.Acquire(0, 6)
+	a.Reserve(4)
+	a.Acquire(0, 6)
+	if p.Resize(3); woken != 2 || p.Tokens() != 3 {
+		t.Errorf("%d shares look at %d tokens", woken, p.Tokens())
+	}
+	if a.Acquire(0, 6); a.Slots() != 4 {
+		t.Errorf("a share that uses four tokens and could use six has %d", a.Slots())
+	}
+	if b.Acquire(0, 6); b.Slots() != 0 {
+		t.Errorf("another has %d", b.Slots())
+	}
+	a.Reserve(0)
+	if a.Acquire(2, 2); a.Slots() != 2 {
+		t.Errorf("a share with two jobs has %d", a.Slots())
+	}
+	if b.Acquire(0, 6); b.Slots() != 1 {
+		t.Errorf("another has %d, want what is left of three", b.Slots())
+	}
+	a.Resize(3)
+	if p.Resize(6); woken < 4 {
+		t.Error("no share looks at the tokens that there are more of")
+	}
+}

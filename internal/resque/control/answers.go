@@ -43,7 +43,7 @@ type Rescaled struct {
 	To       string  `json:"to"`
 	Settings string  `json:"settings"` // with which the next run begins
 	Workers  int     `json:"workers"`
-	For      float64 `json:"for,omitempty"` // until those of the settings hold again; 0: until the run ends
+	For      float64 `json:"for,omitempty"` // seconds until From holds again; 0: until the run ends
 }
 
 // Counts are jobs by what became of them since the start of the program.

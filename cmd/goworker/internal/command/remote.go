@@ -264,7 +264,7 @@ func (p *program) controlAutoscale() *cobra.Command {
 			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
 		}}, nil
 	})
-	c.Flags().DurationVar(&lasts, "for", 0, "for how long; then the numbers of the settings hold again (default until the process ends)")
+	c.Flags().DurationVar(&lasts, "for", 0, "for how long; then what was before holds again (default until the process ends)")
 	return c
 }
 
