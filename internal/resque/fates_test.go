@@ -24,7 +24,7 @@ func TestFatesNameAllKeys(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"control", "events", "groups", "history", "leases", "lmstfywire", "operations", "workflows"} { // they name their keys themselves
+	for _, dir := range []string{"control", "events", "groups", "history", "leases", "lmstfywire", "operations", "webhook", "workflows"} { // they name their keys themselves
 		own, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(own) == 0 {
 			t.Fatal(err)
