@@ -19,6 +19,8 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/argv"
+	"github.com/goworker/goworker/internal/roster"
 )
 
 // Inspect makes an operator what package control asks by.
@@ -260,6 +262,14 @@ func (p *program) controlAutoscale() *cobra.Command {
 	c := p.orders(&cobra.Command{
 		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
+		if args[0] != "off" {
+			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {
+				return order{}, usagef("the numbers are %q: they must be off, or two from 1 to %d, the smaller one first, as in 5..50", args[0], roster.MostWorkers)
+			}
+		}
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
 		return order{verb: control.Autoscale, sentence: "autoscale " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
 		}}, nil

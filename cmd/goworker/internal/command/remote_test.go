@@ -79,7 +79,7 @@ func TestRemote(t *testing.T) {
 		{"inspect stats", exitDone, "autoscale"},
 		{"control concurrency 1", exitDone, "autoscale_fixed: true"},
 		{"control autoscale 1..9", exitPartly, "not signed"},
-		{"control autoscale 9..1 --key-file=" + key, exitPartly, "as in 5..50"},
+		{"control call autoscale {\"bounds\":\"9..1\"} --yes --key-file=" + key, exitPartly, "as in 5..50"},
 		{"control autoscale off", exitDone, "from: 1..1"},
 		{"control queues add mail", exitPartly, "not signed"},
 		{"control queues", exitDone, "Have processes work more queues"},
@@ -126,5 +126,22 @@ func TestRemote(t *testing.T) {
 		if !strings.Contains(audit, line) {
 			t.Errorf("the audit lacks %s:\n%s", line, audit)
 		}
+	}
+}
+
+// Two numbers that cannot be are refused before anything is sent: there is no Redis here.
+func TestRangesOfAutoscale(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"5..3", "0..5", "-1..5", "5", "5..", "..5", "many", "1..2..3", "1..4097", "on", ""} {
+		code, _, errs := run(t, "control", "autoscale", "--uri=redis://127.0.0.1:1", "--", bad)
+		if code != exitUsage || !strings.Contains(errs, "two from 1 to 4096, the smaller one first, as in 5..50") {
+			t.Errorf("%q ends with %d: %s", bad, code, errs)
+		}
+	}
+	if code, _, errs := run(t, "control", "autoscale", "1..4096", "--for=-1h", "--uri=redis://127.0.0.1:1"); code != exitUsage || !strings.Contains(errs, "above 0") {
+		t.Errorf("a time below 0 ends with %d: %s", code, errs)
+	}
+	if code, _, errs := run(t, "control", "autoscale", "1..4096", "--uri=redis://127.0.0.1:1"); code != exitUnavailable {
+		t.Errorf("without a Redis it ends with %d: %s", code, errs)
 	}
 }
