@@ -542,12 +542,15 @@ func TestLogIsNotSilenced(t *testing.T) {
 	}
 }
 
-// The user of docs/redis.md who asks may ask, and may not push a job.
+// The user of docs/redis.md who asks may ask, and may not push a job. A change that this user wants is not announced, because the audit
+// cannot have its line.
 func TestAskersUser(t *testing.T) {
 	t.Parallel()
 	redistest.OwnUser(t)
 	f := setup(t)
-	a := f.start("a")
+	a := f.start("a", func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.AddVerb(goworker.Verb{Name: "change", Harmless: true, Do: func(context.Context, json.RawMessage) (any, error) { t.Error("it is done"); return nil, nil }})
+	})
 	rules := redistest.ACL(t, "asker")
 	args := []any{"SETUSER"}
 	for _, rule := range rules {
@@ -564,6 +567,13 @@ func TestAskersUser(t *testing.T) {
 	}
 	if _, err := client.Enqueue(t.Context(), goworker.NewJob("work", "Harm")); err == nil {
 		t.Error("the user who asks can enqueue")
+	}
+	announced := f.redis.Int(t, "XLEN", "resque:go:control")
+	if _, err := control.Gather(control.New(client).Do(t.Context(), "change")); err == nil || !strings.Contains(err.Error(), "lacks a permission") {
+		t.Errorf("a change without its line of the audit: %v", err)
+	}
+	if n := f.redis.Int(t, "XLEN", "resque:go:control"); n != announced {
+		t.Errorf("%d commands more are announced", n-announced)
 	}
 }
 
