@@ -234,6 +234,7 @@ func TestCommandsAreSigned(t *testing.T) {
 		"no signature":        s.Signed(key, message, ""),
 		"no digits":           s.Signed(key, message, "x"+signature[1:]),
 		"half of a signature": s.Signed(key, message, signature[:32]),
+		"capital digits":      s.Signed(key, message, strings.ToUpper(signature)),
 	} {
 		if signed {
 			t.Errorf("%s is taken", what)
