@@ -32,7 +32,7 @@ func TestRemote(t *testing.T) {
 	})
 	defer d.Close()
 	d.AddVerb(profile.Verb())
-	d.AddVerb(goworker.Verb{Name: "flush", Do: func(_ context.Context, args json.RawMessage) (any, error) {
+	d.AddVerb(goworker.Verb{Name: "flush", Help: "Empty the cache", Do: func(_ context.Context, args json.RawMessage) (any, error) {
 		return map[string]any{"was\x1b[2J": args, "text": "two\nlines\x1b[2J"}, nil
 	}})
 	ended := make(chan error, 1)
@@ -58,6 +58,12 @@ func TestRemote(t *testing.T) {
 		{"inspect active --args --key-file=" + key, exitDone, ""},
 		{"inspect ping --read-only", exitDone, "workers"},
 		{"inspect nothing", exitUsage, "there is no command inspect nothing"},
+		{"inspect verbs", exitDone, "level=full  name=flush"},
+		{"control flush", exitUsage, "to call a verb that the program has added: goworker control call flush"},
+		{"control call nope", exitNothing, "no process knows the verb nope; they know active, "},
+		{"control call nope --yes --to mail*", exitNothing, "no process knows the verb nope"},
+		{"control call nope --to other", exitNothing, "no process has such an id"},
+		{"control call flush", exitUsage, "no terminal to confirm it at"},
 		{"inspect call flush", exitPartly, "not signed"},
 		{"control call flush {} --yes --key-file=" + key, exitDone, "text: two\n    lines"},
 		{"control call flush { --yes", exitUsage, "no JSON"},
