@@ -21,7 +21,7 @@ import (
 	"github.com/goworker/goworker/internal/roster"
 )
 
-// Inspect makes an operator what package control asks by.
+// Inspect makes an operator one of control.Inspects.
 func (o *operator) Inspect() *inspect.Inspector { return o.in }
 
 // questions are the verbs of inspect, and what each asks.
@@ -29,13 +29,13 @@ var questions = []struct{ verb, short string }{
 	{control.Ping, "See which processes answer"},
 	{control.Stats, "Show what processes have counted, and their memory"},
 	{control.Active, "List the jobs that run"},
-	{control.Reserved, "List the jobs that processes hold ahead"},
+	{control.Reserved, "List the jobs that processes have prefetched"},
 	{control.Registered, "List the classes with their options"},
 	{control.Conf, "List the settings, without secrets"},
 	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
-	{control.Report, "Describe processes for the report of a fault"},
+	{control.Report, "Describe processes for a bug report"},
 	{control.Verbs, "List what processes can be asked or made to do, with the verbs of their programs"},
-	{control.Stacks, "Show where all goroutines of a process are; it cancels nothing"},
+	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
 }
 
 // inspects asks processes.
@@ -44,7 +44,7 @@ func (p *program) inspects() *cobra.Command {
 		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
-			"It ends with the last answer. Processes that were silent are named with the age of their lease, and then it ends with 4.",
+			"It ends with the last answer. It names each silent process with the age of its lease, and then ends with 4.",
 	}
 	for _, q := range questions {
 		c.AddCommand(p.asks(q.verb, q.short))
@@ -136,8 +136,8 @@ func (p *program) controls() *cobra.Command {
 	c := &cobra.Command{
 		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
-			"What a process obeys is its setting -control. The audit has a line of each command.",
+		Long: "control sends a command to processes, over Redis. --to says to which: an id, a host or a name, or a pattern of these. Without it the command goes to all.\n" +
+			"The setting -control of a process says what it obeys. Each command is a line of the audit.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
