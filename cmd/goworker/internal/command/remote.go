@@ -1,14 +1,13 @@
 package command
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,6 +18,8 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/inspect"
+	internal "github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/roster"
 )
 
 // Inspect makes an operator what package control asks by.
@@ -57,11 +58,14 @@ func (p *program) asks(verb, short string) *cobra.Command {
 	var args bool
 	var key string
 	c := p.verb(&cobra.Command{Use: verb + " [ADDRESS…]", Short: short}, func(ctx context.Context, o *operator, to []string) error {
+		if err := checkAddresses(verb, to); err != nil {
+			return err
+		}
 		opts := []control.CallOption{control.To(to...)}
 		if args {
 			opts = append(opts, control.Args(map[string]bool{"args": true}))
 		}
-		return o.answers(verb, o.processes(key).Inspect(ctx, verb, append(opts, control.Timeout(o.timeout))...))
+		return o.answers(verb, "answered", o.processes(key).Inspect(ctx, verb, append(opts, control.Timeout(o.timeout))...))
 	})
 	if verb == control.Active {
 		c.Flags().BoolVar(&args, "args", false, "print the arguments of jobs too; processes need -control=full for it")
@@ -81,7 +85,7 @@ func (p *program) asksOwn() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return o.answers(args[0], o.processes(key).Inspect(ctx, args[0], append(opts, control.Timeout(o.timeout))...))
+		return o.answers(args[0], "answered", o.processes(key).Inspect(ctx, args[0], append(opts, control.Timeout(o.timeout))...))
 	})
 	toFlag(c, &to)
 	keyFlag(c, &key)
@@ -100,6 +104,9 @@ func someOf(least, most int, what string) cobra.PositionalArgs {
 
 // given are the options of a call of a program's own verb.
 func given(args, to []string) ([]control.CallOption, error) {
+	if err := checkAddresses(args[0], to); err != nil {
+		return nil, err
+	}
 	opts := []control.CallOption{control.To(to...)}
 	if len(args) > 1 {
 		if !json.Valid([]byte(args[1])) {
@@ -111,7 +118,24 @@ func given(args, to []string) ([]control.CallOption, error) {
 }
 
 func toFlag(c *cobra.Command, to *[]string) {
-	c.Flags().StringSliceVar(to, "to", nil, "which processes: an id, a host or a name, or a pattern of these (default all)")
+	c.Flags().Var((*wordList)(to), "to", "which processes: an id, a host or a name, or a pattern of these (default all)")
+}
+
+// wordList is the value of a flag that takes names, with commas between them. An empty one is refused: it may be a variable of a script that is not
+// set, and does not mean all.
+type wordList []string
+
+func (n *wordList) String() string { return strings.Join(*n, ",") }
+
+func (n *wordList) Type() string { return "strings" }
+
+func (n *wordList) Set(text string) error {
+	given := strings.Split(text, ",")
+	if slices.Contains(given, "") {
+		return errors.New("a name is empty; leave the flag out to mean all")
+	}
+	*n = append(*n, given...)
+	return nil
 }
 
 func keyFlag(c *cobra.Command, key *string) {
@@ -165,10 +189,7 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	if err != nil {
 		return o.late(looking, err)
 	}
-	asked := plan{Sentence: d.sentence + " " + view.Plural(int64(len(members)), "process"), Count: int64(len(members))}
-	if len(members) != 1 {
-		asked.Sentence = d.sentence + " " + view.Count(int64(len(members))) + " processes"
-	}
+	asked := plan{Sentence: d.sentence + " " + processes(len(members)), Count: int64(len(members))}
 	for _, m := range members {
 		asked.Samples = append(asked.Samples, m.Process)
 	}
@@ -191,7 +212,15 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	if d.keep != nil {
 		call = kept(call, d.keep)
 	}
-	return o.late(within, o.answers(d.verb, call))
+	return o.late(within, o.answers(d.verb, "did it", call))
+}
+
+// processes is a number of them.
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return view.Count(int64(n)) + " processes"
 }
 
 // kept is a call whose answers a function takes.
@@ -214,6 +243,9 @@ func (p *program) orders(c *cobra.Command, run func(args []string) (order, error
 	var key, why string
 	c = p.change(c, func(ctx context.Context, o *operator, args []string) error {
 		d, err := run(args)
+		if err == nil {
+			err = checkAddresses(d.verb, to)
+		}
 		if err != nil {
 			return err
 		}
@@ -231,21 +263,25 @@ func (p *program) controlLog() *cobra.Command {
 	c := p.orders(&cobra.Command{
 		Use: "log LEVEL", Short: "Have processes log at another level for a while", Args: arguments(1, "debug, info, warn or error"),
 	}, func(args []string) (order, error) {
+		if err := checkLog(args[0], lasts); err != nil {
+			return order{}, err
+		}
 		return order{verb: control.Log, sentence: "log at " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"level": args[0], "for": lasts.Seconds()}),
 		}}, nil
 	})
-	c.Flags().DurationVar(&lasts, "for", 10*time.Minute, "for how long, an hour at most")
+	lasts = internal.UsualDebug
+	c.Flags().Var((*span)(&lasts), "for", "for how long, an hour at most")
 	return c
 }
 
 func (p *program) controlConcurrency() *cobra.Command {
 	var lasts time.Duration
 	c := p.orders(&cobra.Command{
-		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
+		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4 or -4"),
 	}, func(args []string) (order, error) {
-		if lasts < 0 {
-			return order{}, usagef("--for takes a time above 0, such as 10m")
+		if err := cmp.Or(checkWorkers(args[0]), checkFor(lasts, roster.MostLapse)); err != nil {
+			return order{}, err
 		}
 		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + until(lasts, "") + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"workers": args[0], "for": lasts.Seconds()}),
@@ -281,6 +317,9 @@ func (p *program) controlQueues() *cobra.Command {
 		c.AddCommand(p.orders(&cobra.Command{
 			Use: v.use + " QUEUE…", Short: v.short, Args: someOf(1, math.MaxInt, "queues as -queues takes them: names, patterns, weights as in high=2, and exclusions as in '!low'"),
 		}, func(args []string) (order, error) {
+			if err := checkQueues(args, v.arg == "set"); err != nil {
+				return order{}, err
+			}
 			return order{verb: control.WorkQueues, sentence: v.sentence, opts: []control.CallOption{control.Args(map[string][]string{v.arg: args})}}, nil
 		}))
 	}
@@ -305,25 +344,21 @@ func (p *program) controlCall() *cobra.Command {
 	})
 }
 
-// answers prints what processes answer, each as it comes, and returns how many did not.
-func (o *operator) answers(verb string, call iter.Seq2[control.Reply, error]) error {
-	var answered, awaited, failed int
-	var left []string
+// answers prints what processes answer, each as it comes. did is what they have done: "answered". Its error counts those that have not, of
+// which each has a line of its own.
+func (o *operator) answers(verb, did string, call iter.Seq2[control.Reply, error]) error {
+	var all, refusals, silences, deaf int
 	for r, err := range call {
 		var silent *control.SilentError
 		var refused *control.RefusedError
-		switch {
+		switch all++; {
 		case err == nil:
-			answered, awaited = answered+1, awaited+1
+		case errors.As(err, &silent) && (silent.Off || silent.TooOld):
+			deaf++
 		case errors.As(err, &silent):
-			if silent.Off {
-				left = append(left, "control is off in "+escaped(r.Process))
-			} else if !silent.TooOld {
-				awaited++
-			}
-			failed++
+			silences++
 		case errors.As(err, &refused):
-			awaited, failed = awaited+1, failed+1
+			refusals++
 		case errors.Is(err, control.ErrNobody):
 			return exitError{exitUnavailable, err}
 		case errors.Is(err, control.ErrNoMatch):
@@ -335,17 +370,24 @@ func (o *operator) answers(verb string, call iter.Seq2[control.Reply, error]) er
 			return err
 		}
 	}
-	if failed == 0 {
+	done := all - refusals - silences - deaf
+	if done == all {
 		return nil
 	}
-	tail := ""
-	if len(left) > 0 {
-		tail = " (" + strings.Join(left, ", ") + ")"
+	var why []string
+	for _, of := range []struct {
+		n     int
+		words string
+	}{{refusals, "refused"}, {silences, "silent"}, {deaf, "without remote control"}} {
+		if of.n > 0 {
+			why = append(why, view.Count(int64(of.n))+" "+of.words)
+		}
 	}
-	if awaited == 0 {
-		return partly("no process there obeys commands%s", tail)
+	err := fmt.Errorf("%s of %s %s: %s", view.Count(int64(done)), processes(all), did, andList(why))
+	if done == 0 {
+		return exitError{exitFailed, fmt.Errorf("no process %s: %s", did, andList(why))}
 	}
-	return partly("%d of %d answered%s", answered, awaited, tail)
+	return exitError{exitPartly, err}
 }
 
 // printAnswer prints what one process answered, or why it did not.
@@ -378,11 +420,14 @@ func (o *operator) printAnswer(verb string, r control.Reply, silent *control.Sil
 	if r.Shard != "" {
 		name += " at " + escaped(o.places[r.Shard])
 	}
+	if r.Name != "" {
+		name += "   " + escaped(r.Name)
+	}
 	if why != "" {
-		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
 		if refused != nil {
-			text = name + "   refused: " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
+			why = "refused: " + why
 		}
+		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
 		if o.width > 0 && !strings.Contains(text, "\n") {
 			text = view.Wrap(text, o.width, "  ")
 		}
@@ -394,73 +439,18 @@ func (o *operator) printAnswer(verb string, r control.Reply, silent *control.Sil
 		if err := r.Decode(&pong); err != nil {
 			return err
 		}
-		return o.print(nil, fmt.Sprintf("%s  up %s  %s, %d busy", head, view.Span(time.Duration(pong.Up*float64(time.Second))), view.Plural(int64(pong.Workers), "worker"), pong.Busy))
+		head += fmt.Sprintf("   up %s   %s, %d busy", spanOf(pong.Up), view.Plural(int64(pong.Workers), "worker"), pong.Busy)
 	}
-	if err := o.print(nil, head); err != nil || len(r.Body) == 0 {
+	if o.width > 0 && view.Width(head) > o.width {
+		head = view.Wrap(head, o.width, "  ")
+	}
+	if err := o.print(nil, head); err != nil || len(r.Body) == 0 || verb == control.Ping {
 		return err
 	}
-	_, err := io.WriteString(o.out, body(r.Body))
+	text, ok := o.drawn(verb, r)
+	if !ok {
+		text = body(r.Body)
+	}
+	_, err := io.WriteString(o.out, text)
 	return err
-}
-
-// body is an answer for people: a line for each value, with what it is before it. Its texts are escaped.
-func body(answer json.RawMessage) string {
-	d := json.NewDecoder(bytes.NewReader(answer))
-	d.UseNumber()
-	var value any
-	if d.Decode(&value) != nil {
-		return "  " + escaped(string(answer)) + "\n"
-	}
-	var b strings.Builder
-	lines(&b, "  ", value)
-	return b.String()
-}
-
-// lines writes a value of JSON. Objects that have no objects in them are one line each where they stand in a list.
-func lines(b *strings.Builder, indent string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range keysOf(v) {
-			switch inner := v[key].(type) {
-			case map[string]any, []any:
-				fmt.Fprintf(b, "%s%s\n", indent, view.Text(key))
-				lines(b, indent+"  ", inner)
-			default:
-				fmt.Fprintf(b, "%s%s: %s\n", indent, view.Text(key), strings.ReplaceAll(plainValue(inner), "\n", "\n"+indent+"  "))
-			}
-		}
-	case []any:
-		for _, one := range v {
-			object, ok := one.(map[string]any)
-			if !ok || slices.ContainsFunc(keysOf(object), func(key string) bool { return strings.Contains(plainValue(object[key]), "\n") }) {
-				lines(b, indent, one)
-				continue
-			}
-			var parts []string
-			for _, key := range keysOf(object) {
-				parts = append(parts, view.Text(key)+"="+plainValue(object[key]))
-			}
-			fmt.Fprintf(b, "%s%s\n", indent, strings.Join(parts, "  "))
-		}
-	default:
-		fmt.Fprintf(b, "%s%s\n", indent, plainValue(v))
-	}
-}
-
-// keysOf are the keys of an object, sorted.
-func keysOf(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
-
-// plainValue is a value as a text, whose lines are kept.
-func plainValue(value any) string {
-	switch v := value.(type) {
-	case string:
-		return view.Lines(v)
-	case nil:
-		return "-"
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return ""
-	}
-	return view.Text(string(text))
 }
