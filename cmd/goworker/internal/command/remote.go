@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +18,7 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/argv"
 	internal "github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/roster"
 )
@@ -35,6 +36,7 @@ var questions = []struct{ verb, short string }{
 	{control.Conf, "List the settings, without secrets"},
 	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
 	{control.Report, "Describe processes for the report of a fault"},
+	{control.Verbs, "List what processes can be asked or made to do, with the verbs of their programs"},
 	{control.Stacks, "Show where all goroutines of a process are; it cancels nothing"},
 }
 
@@ -172,6 +174,7 @@ type order struct {
 	verb     string
 	sentence string // "pause": what is done, before the processes
 	asks     bool   // the operator confirms it
+	own      bool   // the verb is the program's: one that no process knows is refused before the operator confirms it
 	one      bool   // it is for one process
 	lasts    time.Duration
 	opts     []control.CallOption
@@ -195,6 +198,11 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	}
 	if d.one && len(members) > 1 {
 		return usagef("%s is for one process, and the address means %s: give --to one of %s", d.verb, view.Count(int64(len(members))), escaped(strings.Join(asked.Samples, ", ")))
+	}
+	if d.own && len(members) > 0 {
+		if err := o.known(ctx, c, d.verb, to); err != nil {
+			return err
+		}
 	}
 	agree := o.agree
 	if d.asks {
@@ -221,6 +229,36 @@ func processes(n int) string {
 		return "1 process"
 	}
 	return view.Count(int64(n)) + " processes"
+}
+
+// known returns an error if no process has a verb. Where one is silent, or is of a release that does not list its verbs, nothing is
+// known, and the command itself says what comes of it.
+func (o *operator) known(ctx context.Context, c *control.Control, verb string, to []string) error {
+	within, cancel := context.WithTimeoutCause(ctx, o.timeout+o.budget, errDeadline)
+	defer cancel()
+	names := make(map[string]bool)
+	for r, err := range c.Inspect(within, control.Verbs, control.To(to...), control.Timeout(o.timeout)) {
+		var silent *control.SilentError
+		var verbs []control.VerbAnswer
+		if err == nil {
+			err = r.Decode(&verbs)
+		}
+		switch {
+		case errors.As(err, &silent) && (silent.Off || silent.TooOld):
+			continue
+		case err != nil:
+			return o.late(within, ctx.Err())
+		}
+		for _, v := range verbs {
+			if names[v.Name] = true; v.Name == verb {
+				return nil
+			}
+		}
+	}
+	if len(names) == 0 {
+		return o.late(within, ctx.Err())
+	}
+	return nothing("no process knows the verb %s; they know %s", verb, andList(slices.Sorted(maps.Keys(names))))
 }
 
 // kept is a call whose answers a function takes.
@@ -296,6 +334,14 @@ func (p *program) controlAutoscale() *cobra.Command {
 	c := p.orders(&cobra.Command{
 		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
+		if args[0] != "off" {
+			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {
+				return order{}, usagef("the numbers are %q: they must be off, or two from 1 to %d, the smaller one first, as in 5..50", args[0], roster.MostWorkers)
+			}
+		}
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
 		return order{verb: control.Autoscale, sentence: "autoscale " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
 		}}, nil
@@ -340,117 +386,6 @@ func (p *program) controlCall() *cobra.Command {
 		Use: "call VERB [JSON]", Short: "Have processes do a verb that the program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
 	}, func(args []string) (order, error) {
 		opts, err := given(args, nil)
-		return order{verb: args[0], sentence: "do " + escaped(args[0]) + " in", asks: true, opts: opts}, err
+		return order{verb: args[0], sentence: "do " + escaped(args[0]) + " in", asks: true, own: true, opts: opts}, err
 	})
-}
-
-// answers prints what processes answer, each as it comes. did is what they have done: "answered". Its error counts those that have not, of
-// which each has a line of its own.
-func (o *operator) answers(verb, did string, call iter.Seq2[control.Reply, error]) error {
-	var all, refusals, silences, deaf int
-	for r, err := range call {
-		var silent *control.SilentError
-		var refused *control.RefusedError
-		switch all++; {
-		case err == nil:
-		case errors.As(err, &silent) && (silent.Off || silent.TooOld):
-			deaf++
-		case errors.As(err, &silent):
-			silences++
-		case errors.As(err, &refused):
-			refusals++
-		case errors.Is(err, control.ErrNobody):
-			return exitError{exitUnavailable, err}
-		case errors.Is(err, control.ErrNoMatch):
-			return exitError{exitNothing, err}
-		default:
-			return err
-		}
-		if err := o.printAnswer(verb, r, silent, refused); err != nil {
-			return err
-		}
-	}
-	done := all - refusals - silences - deaf
-	if done == all {
-		return nil
-	}
-	var why []string
-	for _, of := range []struct {
-		n     int
-		words string
-	}{{refusals, "refused"}, {silences, "silent"}, {deaf, "without remote control"}} {
-		if of.n > 0 {
-			why = append(why, view.Count(int64(of.n))+" "+of.words)
-		}
-	}
-	err := fmt.Errorf("%s of %s %s: %s", view.Count(int64(done)), processes(all), did, andList(why))
-	if done == 0 {
-		return exitError{exitFailed, fmt.Errorf("no process %s: %s", did, andList(why))}
-	}
-	return exitError{exitPartly, err}
-}
-
-// printAnswer prints what one process answered, or why it did not.
-func (o *operator) printAnswer(verb string, r control.Reply, silent *control.SilentError, refused *control.RefusedError) error {
-	state, why := "answered", ""
-	switch {
-	case silent != nil && silent.Off:
-		state, why = "off", silent.Why()
-	case silent != nil && silent.TooOld:
-		state, why = "too old", silent.Why()
-	case silent != nil:
-		state, why = "silent", silent.Why()
-	case refused != nil:
-		state, why = "refused", refused.Text
-	}
-	object := view.Object{
-		{Key: "process", Value: r.Process}, {Key: "host", Value: r.Host}, {Key: "name", Value: r.Name}, {Key: "version", Value: r.Version},
-		{Key: "state", Value: state}, {Key: "after", Value: r.After}, {Key: "error", Value: why}, {Key: "answer", Value: r.Body},
-	}
-	if silent != nil {
-		object = object.With("lease_age", silent.Age)
-	}
-	if r.Shard != "" {
-		object = object.With("shard", r.Shard)
-	}
-	if o.json {
-		return o.print(object, "")
-	}
-	name := escaped(r.Process)
-	if r.Shard != "" {
-		name += " at " + escaped(o.places[r.Shard])
-	}
-	if r.Name != "" {
-		name += "   " + escaped(r.Name)
-	}
-	if why != "" {
-		if refused != nil {
-			why = "refused: " + why
-		}
-		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
-		if o.width > 0 && !strings.Contains(text, "\n") {
-			text = view.Wrap(text, o.width, "  ")
-		}
-		return o.print(nil, text)
-	}
-	head := fmt.Sprintf("%s   %s   %s", name, view.Span(r.After), escaped(r.Version))
-	if verb == control.Ping {
-		var pong control.PingAnswer
-		if err := r.Decode(&pong); err != nil {
-			return err
-		}
-		head += fmt.Sprintf("   up %s   %s, %d busy", spanOf(pong.Up), view.Plural(int64(pong.Workers), "worker"), pong.Busy)
-	}
-	if o.width > 0 && view.Width(head) > o.width {
-		head = view.Wrap(head, o.width, "  ")
-	}
-	if err := o.print(nil, head); err != nil || len(r.Body) == 0 || verb == control.Ping {
-		return err
-	}
-	text, ok := o.drawn(verb, r)
-	if !ok {
-		text = body(r.Body)
-	}
-	_, err := io.WriteString(o.out, text)
-	return err
 }

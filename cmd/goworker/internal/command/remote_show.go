@@ -31,6 +31,8 @@ func (o *operator) drawn(verb string, r control.Reply) (text string, ok bool) {
 
 		control.Concurrency: drawnBy(o.drawResized),
 		control.WorkQueues:  drawnBy(o.drawRelisted),
+		control.Autoscale:   drawnBy(o.drawRescaled),
+		control.Verbs:       drawnBy(o.drawVerbs),
 	}[verb]
 	if draw == nil {
 		return "", false
@@ -162,6 +164,20 @@ func (o *operator) drawResized(c struct {
 		text += "; it does not change by itself any more"
 	}
 	return o.wrapped(text, "  ") + o.drawBusy("beyond that", c.Busy)
+}
+
+// drawRescaled says between which numbers the jobs at a time changed by themselves, and do.
+func (o *operator) drawRescaled(c control.RescaledAnswer) string {
+	return o.wrapped(fmt.Sprintf("%s → %s%s (its settings say %s), %s", escaped(c.From), escaped(c.To), forSeconds(c.For), escaped(c.Settings), view.Plural(int64(c.Workers), "worker")), "  ")
+}
+
+// drawVerbs is the table of verbs.
+func (o *operator) drawVerbs(verbs []control.VerbAnswer) string {
+	t := view.Table{Columns: []view.Column{{Head: "VERB", Cut: true}, {Head: "LEVEL"}, {Head: "HELP", Cut: true, Prose: true}}}
+	for _, v := range verbs {
+		t.Rows = append(t.Rows, []string{escaped(v.Name), escaped(v.Level), escaped(v.Help)})
+	}
+	return t.Draw(o.room())
 }
 
 // drawRelisted says which queues a process worked, which ones it works, and which workers still have the old ones in their id.

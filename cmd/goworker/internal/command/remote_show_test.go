@@ -57,6 +57,8 @@ var shownAnswers = []struct{ name, verb, body string }{
 	{"concurrency for a while", control.Concurrency, `{"from":1200,"to":1,"settings":5,"for":3600,"autoscale_fixed":true,"busy":[{"worker":"web-1.go:722-4:mail","queue":"mail","since":"2026-11-22T12:04:31Z"}]}`},
 	{"queues of another list", control.WorkQueues, `{"from":"mail,reports","to":"mail","settings":"mail,reports","busy":[{"worker":"web-1.go:722-4:mail,reports","queue":"mail","since":"2026-11-22T12:04:31Z"},
 		{"worker":"web-1.go:722-5:mail,reports","queue":"reports","since":"2026-11-22T12:04:31Z"}]}`},
+	{"autoscale", control.Autoscale, `{"from":"off","to":"5..50","settings":"5..50","workers":5,"for":600}`},
+	{"verbs", control.Verbs, `[{"name":"ping","help":"Answer","level":"on"},{"name":"flush-cache","help":"Empty the cache of templates, which is kept in memory until it is too large for that","level":"full"}]`},
 	{"shutdown", control.Shutdown, `{"up_seconds":9,"workers":2,"busy":1}`},
 	{"profile", control.Profile, `{"kind":"cpu","bytes":4096,"file":"cpu.pprof"}`},
 	{"a verb of the program", "flush", `{"none":[],"empty":{},"null":null,"list":[{"a":1,"b":[]}],"tree":{"text":"two\n\tlines\u001b[2J"}}`},

@@ -32,7 +32,7 @@ func TestRemote(t *testing.T) {
 	})
 	defer d.Close()
 	d.AddVerb(profile.Verb())
-	d.AddVerb(goworker.Verb{Name: "flush", Do: func(_ context.Context, args json.RawMessage) (any, error) {
+	d.AddVerb(goworker.Verb{Name: "flush", Help: "Empty the cache", Do: func(_ context.Context, args json.RawMessage) (any, error) {
 		return map[string]any{"was\x1b[2J": args, "text": "two\nlines\x1b[2J"}, nil
 	}})
 	ended := make(chan error, 1)
@@ -64,6 +64,12 @@ func TestRemote(t *testing.T) {
 		{"inspect nothing", exitUsage, "there is no command inspect nothing"},
 		{"inspect call flush", exitFailed, "no process answered: 1 refused"},
 		{"inspect call stacks", exitUsage, "stacks needs an address"},
+		{"inspect verbs", exitDone, "flush"},
+		{"control flush", exitUsage, "to call a verb that the program has added: goworker control call flush"},
+		{"control call nope", exitNothing, "no process knows the verb nope; they know active, "},
+		{"control call nope --yes --to mail*", exitNothing, "no process knows the verb nope"},
+		{"control call nope --to other", exitNothing, "no process has such an id"},
+		{"control call flush", exitUsage, "no terminal to confirm it at"},
 		{"control call flush {} --yes --key-file=" + key, exitDone, "text: two\n    lines"},
 		{"control call flush { --yes", exitUsage, "no JSON"},
 		{"control pause", exitUsage, "needs queues, --class or --self"},
@@ -87,12 +93,12 @@ func TestRemote(t *testing.T) {
 		{"control concurrency many", exitUsage, "it must be a number from 1 to"},
 		{"control concurrency 0", exitUsage, "it must be a number from 1 to"},
 		{"control concurrency +5000", exitUsage, "it must be a number from 1 to"},
-		{"control autoscale 1..2 --for=1h", exitDone, "to: 1..2"},
+		{"control autoscale 1..2 --for=1h", exitDone, "off → 1..2 for 1h (its settings say off)"},
 		{"inspect stats", exitDone, "autoscale"},
 		{"control concurrency 1", exitDone, "it does not change by itself any more"},
 		{"control autoscale 1..9", exitFailed, "not signed"},
-		{"control autoscale 9..1 --key-file=" + key, exitFailed, "as in 5..50"},
-		{"control autoscale off", exitDone, "from: 1..1"},
+		{"control call autoscale {\"bounds\":\"9..1\"} --yes --key-file=" + key, exitFailed, "as in 5..50"},
+		{"control autoscale off", exitDone, "1..1 → off (its"},
 		{"control queues add mail", exitFailed, "not signed"},
 		{"control queues", exitDone, "Have processes work more queues"},
 		{"control queues add", exitUsage, "queues as -queues takes them"},
@@ -157,5 +163,22 @@ func TestRemote(t *testing.T) {
 		if !strings.Contains(audit, line) {
 			t.Errorf("the audit lacks %s:\n%s", line, audit)
 		}
+	}
+}
+
+// Two numbers that cannot be are refused before anything is sent: there is no Redis here.
+func TestRangesOfAutoscale(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"5..3", "0..5", "-1..5", "5", "5..", "..5", "many", "1..2..3", "1..4097", "on", ""} {
+		code, _, errs := run(t, "control", "autoscale", "--uri=redis://127.0.0.1:1", "--", bad)
+		if code != exitUsage || !strings.Contains(errs, "two from 1 to 4096, the smaller one first, as in 5..50") {
+			t.Errorf("%q ends with %d: %s", bad, code, errs)
+		}
+	}
+	if code, _, errs := run(t, "control", "autoscale", "1..4096", "--for=-1h", "--uri=redis://127.0.0.1:1"); code != exitUsage || !strings.Contains(errs, "above 0") {
+		t.Errorf("a time below 0 ends with %d: %s", code, errs)
+	}
+	if code, _, errs := run(t, "control", "autoscale", "1..4096", "--uri=redis://127.0.0.1:1"); code != exitUnavailable {
+		t.Errorf("without a Redis it ends with %d: %s", code, errs)
 	}
 }
