@@ -181,7 +181,7 @@ func (e *RefusedError) Error() string {
 }
 
 // Inspect asks processes a question. It yields one pair for each process: its reply, or a *SilentError or *RefusedError, whose Reply
-// has only the process. What concerns the whole call, such as ErrNobody, an error of Redis or the end of ctx, is an error with an
+// says only which process it is. What concerns the whole call, such as ErrNobody, an error of Redis or the end of ctx, is an error with an
 // empty Reply.
 func (c *Control) Inspect(ctx context.Context, verb string, opts ...CallOption) iter.Seq2[Reply, error] {
 	return c.ask(ctx, verb, false, opts)

@@ -20,6 +20,7 @@ type Poller struct {
 	Fenced    bool // the lease is not held
 	Stopping  bool
 	Held      bool // the program has paused the process
+	Ordered   bool // an operator has
 	Paused    bool // the fleet is paused
 }
 
@@ -122,9 +123,12 @@ func (s Signs) Report() Report {
 
 // pauses takes what keeps a daemon from taking jobs although it could.
 func (r *Report) pauses(p Poller, g gate.State) {
-	r.PausedByProgram, r.PausedByFleet = p.Held, p.Paused
+	r.PausedByProgram, r.PausedByFleet = p.Held || p.Ordered, p.Paused
 	if p.Held {
 		r.Say("the program or the signal USR2 has paused this process: call Resume, or send CONT")
+	}
+	if p.Ordered {
+		r.Say("an operator has paused this process; goworker control resume --self ends that")
 	}
 	if p.Paused {
 		r.Say("the key pause-all-workers pauses the whole fleet: remove it")
