@@ -309,6 +309,57 @@ func TestInfo(t *testing.T) {
 	})
 }
 
+// A function of a part may end its goroutine, as t.FailNow does. Nothing waits for it then, and the part's state says so.
+func TestFunctionsThatExit(t *testing.T) {
+	t.Parallel()
+	exit := func(context.Context) error { runtime.Goexit(); return nil }
+	for name, tc := range map[string]struct {
+		part    Part
+		started bool
+		want    string
+	}{
+		"Start": {Part{Name: "lease", Start: exit}, false, "it ended its goroutine and did not return"}, // that of an own part has no goroutine of its own
+		"Stop":  {Part{Name: "web", Stop: exit}, true, "it ended its goroutine and did not return"},
+		"Info":  {Part{Name: "web", Info: func() any { runtime.Goexit(); return nil }}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				c, over := newCrew(), make(chan error, 1)
+				go func() {
+					defer close(over)
+					left, broken, stopErr := crewed(ctx, c, tc.part)
+					if c.Started() {
+						broken = nil // the end of ctx
+					}
+					over <- errors.Join(broken, stopErr)
+					if len(left) > 0 {
+						t.Errorf("left %q", left)
+					}
+				}()
+				synctest.Wait()
+				if c.Started() != tc.started {
+					t.Fatalf("started: %v", c.Started())
+				}
+				for range 2 {
+					if began, s := time.Now(), stateOf(c, tc.part.Name); tc.part.Info != nil && (s.Info != "it ended its goroutine and did not return" || time.Since(began) > 0) {
+						t.Errorf("after %v Info is %v", time.Since(began), s.Info)
+					}
+				}
+				cancel()
+				err, returned := <-over
+				if !returned || tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+					t.Errorf("it returned: %v, %v, want %q", returned, err, tc.want)
+				}
+				if s, failed := stateOf(c, tc.part.Name), tc.want != ""; (s.State == Failed) != failed || (s.Err != nil) != failed {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
+}
+
 func TestPartsThatContradictThemselves(t *testing.T) {
 	t.Parallel()
 	run, step := func(context.Context) error { return nil }, func(context.Context) error { return nil }
