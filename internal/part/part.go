@@ -86,7 +86,18 @@ func (p Part) check() error {
 	return nil
 }
 
-// Sort orders parts so that each comes after all it requires, and otherwise as they were given.
+// once returns each of the names once, in a slice of its own.
+func once(names []string) (unique []string) {
+	for _, name := range names {
+		if !slices.Contains(unique, name) {
+			unique = append(unique, name)
+		}
+	}
+	return unique
+}
+
+// Sort orders parts so that each comes after all it requires, and otherwise as they were given. Each then names
+// what it requires once.
 func Sort(parts []Part) ([]Part, error) {
 	byName := make(map[string]Part, len(parts))
 	for _, p := range parts {
@@ -121,6 +132,7 @@ func Sort(parts []Part) ([]Part, error) {
 			}
 		}
 		placed[p.Name] = true
+		p.Requires = once(p.Requires)
 		sorted = append(sorted, p)
 		return nil
 	}
