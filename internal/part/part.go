@@ -44,6 +44,14 @@ func (b Base) Catch(part string) {
 	}
 }
 
+// Of returns a Base whose Catch names this part, whatever it is called with: for what several parts have in common.
+func (b Base) Of(part string) Base {
+	if crashed := b.Crashed; crashed != nil {
+		b.Crashed = func(_ string, value any, stack []byte) { crashed(part, value, stack) }
+	}
+	return b
+}
+
 // Line returns a connection of the part's own, which has not dialed yet. limit bounds connecting
 // and each reply; 0 leaves them to the settings.
 func (b Base) Line(limit time.Duration) conn.Line {
