@@ -184,6 +184,37 @@ func TestNeverReady(t *testing.T) {
 	}
 }
 
+// What a Run does when it is stopped before it was ready is part of the reason why it did not start.
+func TestStopBeforeReady(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		end  func() error
+		want string
+	}{
+		"nil":      {func() error { return nil }, "starting web: context canceled"},
+		"an error": {func() error { return errBroken }, "starting web: broken"},
+		"a panic":  {func() error { panic(errBroken) }, "part web failed: panic: broken"},
+	} {
+		for _, late := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				want := tc.want
+				if late {
+					want = map[string]string{"nil": "starting web: it did not start in 30s", "an error": "starting web: it did not start in 30s: broken", "a panic": want}[name]
+				} else {
+					clock.System.AfterFunc(time.Second, cancel)
+				}
+				c := newCrew()
+				left, broken, stopErr := crewed(ctx, c, Part{Name: "web", AwaitReady: true, Run: func(ctx context.Context) error { <-ctx.Done(); return tc.end() }})
+				if broken == nil || broken.Error() != want || len(left) > 0 || stopErr != nil || stateOf(c, "web").State != Failed {
+					t.Errorf("%s, late: %v: left %q, %v and %v, want %q", name, late, left, broken, stopErr, want)
+				}
+			})
+		}
+	}
+}
+
 // A part that fails while another one starts ends that start.
 func TestFailureDuringAStart(t *testing.T) {
 	t.Parallel()

@@ -154,6 +154,9 @@ func (e *entry) launch(ctx context.Context) error {
 	case <-ctx.Done():
 		e.cancel()
 		<-e.ended
+		if e.err != nil {
+			return e.err
+		}
 		return context.Cause(ctx)
 	}
 }
