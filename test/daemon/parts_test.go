@@ -326,6 +326,46 @@ func TestOnReadyAndOnStopping(t *testing.T) {
 	}
 }
 
+// From the stop on the daemon takes no jobs, also if a part that requires the poller still starts. The hooks of the run are called once
+// if it still comes up, and not at all if it does not.
+func TestStopWhileAPartStarts(t *testing.T) {
+	t.Parallel()
+	for name, starts := range map[string]error{"it starts": nil, "it does not": errPart} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = daemontest.Soon })
+			starting, release := make(chan struct{}), make(chan struct{})
+			b.Daemon.AddPart(goworker.Part{Name: "web", Requires: []string{"poller"}, Start: func(context.Context) error {
+				close(starting)
+				<-release
+				return starts
+			}})
+			var calls, ready, stopping atomic.Int64
+			b.Daemon.OnReady(func() { ready.Store(calls.Add(1)) })
+			b.Daemon.OnStopping(func() { stopping.Store(calls.Add(1)) })
+			b.Start()
+			<-starting
+			b.Push(daemontest.Job("Hold", "before"))
+			b.Reaches("jobs that run", 1, b.Runs.Started)
+			b.Cancel()
+			b.Eventually("it takes no more jobs", func() bool { return b.Daemon.Health().Stopping })
+			b.Push(daemontest.Job("Mark", "after"))
+			b.Open()
+			b.Reaches("committed jobs", 1, func() int { return b.Stat("processed") })
+			close(release)
+			if err := b.Wait(); err != nil && (starts == nil || !errors.Is(err, errPart)) {
+				t.Error(err)
+			}
+			if b.Runs.Starts("after") > 0 || b.Runs.Ends("before") != 1 || b.Stat("processed") != 1 || len(b.Queue("work")) != 1 {
+				t.Errorf("the later job ran %d times, %d were processed, %q wait", b.Runs.Starts("after"), b.Stat("processed"), b.Queue("work"))
+			}
+			if up := starts == nil; up && (ready.Load() != 1 || stopping.Load() != 2) || calls.Load() != map[bool]int64{true: 2}[up] {
+				t.Errorf("the hooks were called %d times, OnReady at %d and OnStopping at %d", calls.Load(), ready.Load(), stopping.Load())
+			}
+		})
+	}
+}
+
 // A part around several shards that fails ends them all. PartStates has it, and the log of each Redis.
 func TestPartAroundShardsFails(t *testing.T) {
 	t.Parallel()
