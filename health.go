@@ -54,6 +54,8 @@ type Health struct {
 
 	// PausedByProgram: Pause was called, the signal USR2 came, or an operator paused the process.
 	PausedByProgram bool
+	// PausedByOperator: remote control has paused this process. Resume and CONT do not end that.
+	PausedByOperator bool
 	// PausedByFleet: the key pause-all-workers pauses all workers of the fleet.
 	PausedByFleet bool
 	// PausedByGate: the function of SetGate has returned an error, or has not answered yet.

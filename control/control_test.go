@@ -516,8 +516,14 @@ func TestVerbs(t *testing.T) {
 	a.Pause()
 	redistest.Eventually(t, daemontest.Soon, "the program's pause", func() bool { return !a.Health().Ready })
 	ask("pause")
+	redistest.Eventually(t, daemontest.Soon, "the operator's pause beside it, each with its own remedy", func() bool {
+		h := a.Health()
+		why := strings.Join(h.Reasons, "\n")
+		return h.PausedByProgram && h.PausedByOperator && strings.Contains(why, "call Resume, or send CONT") && strings.Contains(why, "run goworker control resume --self")
+	})
 	ask("resume")
-	if got := ask("queues"); a.Health().Ready || !strings.Contains(got, `"ready":false`) {
+	redistest.Eventually(t, daemontest.Soon, "the operator's pause ends", func() bool { return !a.Health().PausedByOperator })
+	if got := ask("queues"); a.Health().Ready || !a.Health().PausedByProgram || !strings.Contains(got, `"ready":false`) {
 		t.Errorf("resume has ended the program's own pause: %s", got)
 	}
 	a.Resume()
