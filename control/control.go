@@ -159,7 +159,7 @@ func (e *SilentError) Why() string {
 	case e.TooOld:
 		return fmt.Sprintf("is too old: %s does not know remote control", cmp.Or(e.Version, "its release"))
 	case e.Off:
-		return "obeys no commands: its -control is off"
+		return "obeys no commands and answers no questions: its -control is off; start it with -control=on or full"
 	case e.Gone:
 		return "left the fleet, or was found dead, before it answered"
 	case e.Age <= fresh:

@@ -17,6 +17,7 @@ const (
 	Conf       = "conf"       // []SettingAnswer, without secrets
 	Queues     = "queues"     // QueuesAnswer
 	Report     = "report"     // ReportAnswer: for a bug report
+	Verbs      = "verbs"      // []VerbAnswer: the verbs that a process knows, with those of its program
 	Stacks     = "stacks"     // StacksAnswer: the stacks of all goroutines. It needs To, and a process answers once in ten seconds
 )
 
@@ -45,6 +46,7 @@ const Profile = "profile"
 // The answers of processes. Times are in seconds.
 type (
 	PingAnswer    = control.Ping
+	VerbAnswer    = control.Verb
 	StatsAnswer   = control.Stats
 	CountsAnswer  = control.Counts
 	JobAnswer     = control.Job

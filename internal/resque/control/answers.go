@@ -16,6 +16,14 @@ type Ping struct {
 	Busy    int     `json:"busy"`
 }
 
+// Verb is one of the answer of the verb verbs.
+type Verb struct {
+	Name      string `json:"name"`
+	Help      string `json:"help,omitempty"`
+	Level     string `json:"level"`               // that the process needs; with some arguments a verb of the level on needs full
+	Addressed bool   `json:"addressed,omitempty"` // a command for all processes is refused
+}
+
 // Stats is the answer of the verb stats.
 type Stats struct {
 	Ping

@@ -109,7 +109,11 @@ func nounArguments(c *cobra.Command, args []string) error {
 		}
 	}
 	path := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
-	return usagef("there is no command %s%s; there are %s", path, args[0], andList(verbs))
+	own := ""
+	if c.Name() == "control" || c.Name() == "inspect" {
+		own = fmt.Sprintf("; to call a verb that the program has added: %s call %s", c.CommandPath(), escaped(args[0]))
+	}
+	return usagef("there is no command %s%s; there are %s%s", path, args[0], andList(verbs), own)
 }
 
 // brokenPipe reports whether the reader of our output has gone, as head does.

@@ -1,12 +1,10 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"math"
@@ -19,6 +17,8 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/argv"
+	"github.com/goworker/goworker/internal/roster"
 )
 
 // Inspect makes an operator one of control.Inspects.
@@ -34,6 +34,7 @@ var questions = []struct{ verb, short string }{
 	{control.Conf, "List the settings, without secrets"},
 	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
 	{control.Report, "Describe processes for a bug report"},
+	{control.Verbs, "List the verbs that processes know, with those of their programs"},
 	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
 }
 
@@ -148,6 +149,7 @@ type order struct {
 	verb     string
 	sentence string // "pause": what is done, before the processes
 	asks     bool   // the operator confirms it
+	own      bool   // the verb is the program's: one that no process knows is refused before the operator confirms it
 	one      bool   // it is for one process
 	lasts    time.Duration
 	opts     []control.CallOption
@@ -175,6 +177,11 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	if d.one && len(members) > 1 {
 		return usagef("%s is for one process, and the address means %s: give --to one of %s", d.verb, view.Count(int64(len(members))), escaped(strings.Join(asked.Samples, ", ")))
 	}
+	if d.own && len(members) > 0 {
+		if err := o.known(ctx, c, d.verb, to); err != nil {
+			return err
+		}
+	}
 	agree := o.agree
 	if d.asks {
 		agree = o.confirm
@@ -192,6 +199,36 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 		call = kept(call, d.keep)
 	}
 	return o.late(within, o.answers(d.verb, call))
+}
+
+// known returns an error if no process has a verb. Where one is silent, or is of a release that does not list its verbs, nothing is
+// known, and the command itself says what comes of it.
+func (o *operator) known(ctx context.Context, c *control.Control, verb string, to []string) error {
+	within, cancel := context.WithTimeoutCause(ctx, o.timeout+o.budget, errDeadline)
+	defer cancel()
+	names := make(map[string]bool)
+	for r, err := range c.Inspect(within, control.Verbs, control.To(to...), control.Timeout(o.timeout)) {
+		var silent *control.SilentError
+		var verbs []control.VerbAnswer
+		if err == nil {
+			err = r.Decode(&verbs)
+		}
+		switch {
+		case errors.As(err, &silent) && (silent.Off || silent.TooOld):
+			continue
+		case err != nil:
+			return o.late(within, ctx.Err())
+		}
+		for _, v := range verbs {
+			if names[v.Name] = true; v.Name == verb {
+				return nil
+			}
+		}
+	}
+	if len(names) == 0 {
+		return o.late(within, ctx.Err())
+	}
+	return nothing("no process knows the verb %s; they know %s", verb, andList(slices.Sorted(maps.Keys(names))))
 }
 
 // kept is a call whose answers a function takes.
@@ -260,6 +297,14 @@ func (p *program) controlAutoscale() *cobra.Command {
 	c := p.orders(&cobra.Command{
 		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
+		if args[0] != "off" {
+			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {
+				return order{}, usagef("the numbers are %q: they must be off, or two from 1 to %d, the smaller one first, as in 5..50", args[0], roster.MostWorkers)
+			}
+		}
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
 		return order{verb: control.Autoscale, sentence: "autoscale " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
 		}}, nil
@@ -301,166 +346,6 @@ func (p *program) controlCall() *cobra.Command {
 		Use: "call VERB [JSON]", Short: "Have processes do a verb that the program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
 	}, func(args []string) (order, error) {
 		opts, err := given(args, nil)
-		return order{verb: args[0], sentence: "do " + escaped(args[0]) + " in", asks: true, opts: opts}, err
+		return order{verb: args[0], sentence: "do " + escaped(args[0]) + " in", asks: true, own: true, opts: opts}, err
 	})
-}
-
-// answers prints what processes answer, each as it comes, and returns how many did not.
-func (o *operator) answers(verb string, call iter.Seq2[control.Reply, error]) error {
-	var answered, awaited, failed int
-	var left []string
-	for r, err := range call {
-		var silent *control.SilentError
-		var refused *control.RefusedError
-		switch {
-		case err == nil:
-			answered, awaited = answered+1, awaited+1
-		case errors.As(err, &silent):
-			if silent.Off {
-				left = append(left, "control is off in "+escaped(r.Process))
-			} else if !silent.TooOld {
-				awaited++
-			}
-			failed++
-		case errors.As(err, &refused):
-			awaited, failed = awaited+1, failed+1
-		case errors.Is(err, control.ErrNobody):
-			return exitError{exitUnavailable, err}
-		case errors.Is(err, control.ErrNoMatch):
-			return exitError{exitNothing, err}
-		default:
-			return err
-		}
-		if err := o.printAnswer(verb, r, silent, refused); err != nil {
-			return err
-		}
-	}
-	if failed == 0 {
-		return nil
-	}
-	tail := ""
-	if len(left) > 0 {
-		tail = " (" + strings.Join(left, ", ") + ")"
-	}
-	if awaited == 0 {
-		return partly("no process there obeys commands%s", tail)
-	}
-	return partly("%d of %d answered%s", answered, awaited, tail)
-}
-
-// printAnswer prints what one process answered, or why it did not.
-func (o *operator) printAnswer(verb string, r control.Reply, silent *control.SilentError, refused *control.RefusedError) error {
-	state, why := "answered", ""
-	switch {
-	case silent != nil && silent.Off:
-		state, why = "off", silent.Why()
-	case silent != nil && silent.TooOld:
-		state, why = "too old", silent.Why()
-	case silent != nil:
-		state, why = "silent", silent.Why()
-	case refused != nil:
-		state, why = "refused", refused.Text
-	}
-	object := view.Object{
-		{Key: "process", Value: r.Process}, {Key: "host", Value: r.Host}, {Key: "name", Value: r.Name}, {Key: "version", Value: r.Version},
-		{Key: "state", Value: state}, {Key: "after", Value: r.After}, {Key: "error", Value: why}, {Key: "answer", Value: r.Body},
-	}
-	if silent != nil {
-		object = object.With("lease_age", silent.Age)
-	}
-	if r.Shard != "" {
-		object = object.With("shard", r.Shard)
-	}
-	if o.json {
-		return o.print(object, "")
-	}
-	name := escaped(r.Process)
-	if r.Shard != "" {
-		name += " at " + escaped(o.places[r.Shard])
-	}
-	if why != "" {
-		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
-		if refused != nil {
-			text = name + "   refused: " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
-		}
-		if o.width > 0 && !strings.Contains(text, "\n") {
-			text = view.Wrap(text, o.width, "  ")
-		}
-		return o.print(nil, text)
-	}
-	head := fmt.Sprintf("%s   %s   %s", name, view.Span(r.After), escaped(r.Version))
-	if verb == control.Ping {
-		var pong control.PingAnswer
-		if err := r.Decode(&pong); err != nil {
-			return err
-		}
-		return o.print(nil, fmt.Sprintf("%s  up %s  %s, %d busy", head, view.Span(time.Duration(pong.Up*float64(time.Second))), view.Plural(int64(pong.Workers), "worker"), pong.Busy))
-	}
-	if err := o.print(nil, head); err != nil || len(r.Body) == 0 {
-		return err
-	}
-	_, err := io.WriteString(o.out, body(r.Body))
-	return err
-}
-
-// body is an answer for people: a line for each value, with what it is before it. Its texts are escaped.
-func body(answer json.RawMessage) string {
-	d := json.NewDecoder(bytes.NewReader(answer))
-	d.UseNumber()
-	var value any
-	if d.Decode(&value) != nil {
-		return "  " + escaped(string(answer)) + "\n"
-	}
-	var b strings.Builder
-	lines(&b, "  ", value)
-	return b.String()
-}
-
-// lines writes a value of JSON. Objects that have no objects in them are one line each where they stand in a list.
-func lines(b *strings.Builder, indent string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range keysOf(v) {
-			switch inner := v[key].(type) {
-			case map[string]any, []any:
-				fmt.Fprintf(b, "%s%s\n", indent, view.Text(key))
-				lines(b, indent+"  ", inner)
-			default:
-				fmt.Fprintf(b, "%s%s: %s\n", indent, view.Text(key), strings.ReplaceAll(plainValue(inner), "\n", "\n"+indent+"  "))
-			}
-		}
-	case []any:
-		for _, one := range v {
-			object, ok := one.(map[string]any)
-			if !ok || slices.ContainsFunc(keysOf(object), func(key string) bool { return strings.Contains(plainValue(object[key]), "\n") }) {
-				lines(b, indent, one)
-				continue
-			}
-			var parts []string
-			for _, key := range keysOf(object) {
-				parts = append(parts, view.Text(key)+"="+plainValue(object[key]))
-			}
-			fmt.Fprintf(b, "%s%s\n", indent, strings.Join(parts, "  "))
-		}
-	default:
-		fmt.Fprintf(b, "%s%s\n", indent, plainValue(v))
-	}
-}
-
-// keysOf are the keys of an object, sorted.
-func keysOf(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
-
-// plainValue is a value as a text, whose lines are kept.
-func plainValue(value any) string {
-	switch v := value.(type) {
-	case string:
-		return view.Lines(v)
-	case nil:
-		return "-"
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return ""
-	}
-	return view.Text(string(text))
 }

@@ -32,7 +32,7 @@ func TestRemote(t *testing.T) {
 	})
 	defer d.Close()
 	d.AddVerb(profile.Verb())
-	d.AddVerb(goworker.Verb{Name: "flush", Do: func(_ context.Context, args json.RawMessage) (any, error) {
+	d.AddVerb(goworker.Verb{Name: "flush", Help: "Empty the cache", Do: func(_ context.Context, args json.RawMessage) (any, error) {
 		return map[string]any{"was\x1b[2J": args, "text": "two\nlines\x1b[2J"}, nil
 	}})
 	ended := make(chan error, 1)
@@ -58,6 +58,12 @@ func TestRemote(t *testing.T) {
 		{"inspect active --args --key-file=" + key, exitDone, ""},
 		{"inspect ping --read-only", exitDone, "workers"},
 		{"inspect nothing", exitUsage, "there is no command inspect nothing"},
+		{"inspect verbs", exitDone, "level=full  name=flush"},
+		{"control flush", exitUsage, "to call a verb that the program has added: goworker control call flush"},
+		{"control call nope", exitNothing, "no process knows the verb nope; they know active, "},
+		{"control call nope --yes --to mail*", exitNothing, "no process knows the verb nope"},
+		{"control call nope --to other", exitNothing, "no process has such an id"},
+		{"control call flush", exitUsage, "no terminal to confirm it at"},
 		{"inspect call flush", exitPartly, "not signed"},
 		{"control call flush {} --yes --key-file=" + key, exitDone, "text: two\n    lines"},
 		{"control call flush { --yes", exitUsage, "no JSON"},
@@ -79,7 +85,7 @@ func TestRemote(t *testing.T) {
 		{"inspect stats", exitDone, "autoscale"},
 		{"control concurrency 1", exitDone, "autoscale_fixed: true"},
 		{"control autoscale 1..9", exitPartly, "not signed"},
-		{"control autoscale 9..1 --key-file=" + key, exitPartly, "as in 5..50"},
+		{"control call autoscale {\"bounds\":\"9..1\"} --yes --key-file=" + key, exitPartly, "as in 5..50"},
 		{"control autoscale off", exitDone, "from: 1..1"},
 		{"control queues add mail", exitPartly, "not signed"},
 		{"control queues", exitDone, "Have processes work more queues"},
@@ -126,5 +132,22 @@ func TestRemote(t *testing.T) {
 		if !strings.Contains(audit, line) {
 			t.Errorf("the audit lacks %s:\n%s", line, audit)
 		}
+	}
+}
+
+// Two numbers that cannot be are refused before anything is sent: there is no Redis here.
+func TestRangesOfAutoscale(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"5..3", "0..5", "-1..5", "5", "5..", "..5", "many", "1..2..3", "1..4097", "on", ""} {
+		code, _, errs := run(t, "control", "autoscale", "--uri=redis://127.0.0.1:1", "--", bad)
+		if code != exitUsage || !strings.Contains(errs, "two from 1 to 4096, the smaller one first, as in 5..50") {
+			t.Errorf("%q ends with %d: %s", bad, code, errs)
+		}
+	}
+	if code, _, errs := run(t, "control", "autoscale", "1..4096", "--for=-1h", "--uri=redis://127.0.0.1:1"); code != exitUsage || !strings.Contains(errs, "above 0") {
+		t.Errorf("a time below 0 ends with %d: %s", code, errs)
+	}
+	if code, _, errs := run(t, "control", "autoscale", "1..4096", "--uri=redis://127.0.0.1:1"); code != exitUnavailable {
+		t.Errorf("without a Redis it ends with %d: %s", code, errs)
 	}
 }
