@@ -8,24 +8,24 @@ import (
 	"github.com/goworker/goworker/internal/resque/history"
 )
 
-// mostSingly is how many events a pack has singly: 500 a second at five packs. What comes beyond is counted by class, which takes a
+// mostSingly is how many single events a pack has: 500 a second at five packs. The pack counts further ones by class, which takes a
 // tenth of the time.
 const mostSingly = 100
 
-// roomForSums is what the sums of a pack have beside the single events.
+// roomForSums is how many bytes of a pack are reserved for its sums.
 const roomForSums = 8 << 10
 
-// pack collects the events until they are sent.
+// pack collects events until the loop sends them.
 type pack struct {
 	singles int
 	body    []byte
 	sums    map[summed]*sum
 }
 
-// summed is what a sum is of.
+// summed is the key of a sum.
 type summed struct{ kind, class string }
 
-// sum is many events of a class.
+// sum counts the events of a kind and a class.
 type sum struct {
 	count int64
 	took  history.Durations
@@ -33,7 +33,7 @@ type sum struct {
 
 func (p *pack) empty() bool { return len(p.body) == 0 && len(p.sums) == 0 }
 
-// singly reports whether the next event has room of its own.
+// singly reports whether the pack has room for the next event by itself.
 func (p *pack) singly() bool {
 	return p.singles < mostSingly && len(p.body) < events.PackBytes-roomForSums
 }
@@ -58,7 +58,7 @@ func (p *pack) sum(kind, class string, took time.Duration) {
 	}
 }
 
-// take empties the pack, and returns what it was.
+// take empties the pack and returns its bytes.
 func (p *pack) take(now time.Time) []byte {
 	body := p.body
 	for what, s := range p.sums {
