@@ -47,6 +47,9 @@ const (
 	// MostArgs is how many bytes of arguments an entry has at most. It has none of a job with more.
 	MostArgs = 4 << 10
 
+	// mostAnnounced is how many bytes an announcement has at most.
+	mostAnnounced = 300
+
 	// MostWebhooks is how many webhooks are announced at most.
 	MostWebhooks = 8
 )
@@ -93,6 +96,9 @@ func (a Announcement) Value() string {
 
 // ParseAnnouncement reads a field of the notice.
 func ParseAnnouncement(value string) (a Announcement, ok bool) {
+	if len(value) > mostAnnounced {
+		return a, false
+	}
 	words := strings.Split(value, " ")
 	if len(words) < 2 {
 		return a, false
