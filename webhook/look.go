@@ -144,10 +144,14 @@ func identity(f checks.Finding) string {
 
 // item is the notice of a finding.
 func item(f checks.Finding, at time.Time) Item {
-	return Item{
+	i := Item{
 		Kind: Begun, At: at.UTC(), Check: f.Check.Name, Severity: f.Check.Severity.String(), Sentence: logging.Shorten(f.Sentence, mostText),
-		Remedy: logging.Shorten(f.Remedy.Words, mostText), Command: f.Remedy.Command,
+		Remedy: logging.Shorten(f.Remedy.Words, mostText),
 	}
+	if len(f.Remedy.Command) <= mostCommand {
+		i.Command = f.Remedy.Command
+	}
+	return i
 }
 
 // tell writes what has begun and what is over. A thing is over when no look has seen it for a while: a finding that comes and goes is

@@ -203,6 +203,11 @@ func (f *fleet) run(of webhook.Inspects, s webhook.Settings, change func(*webhoo
 	if change != nil {
 		change(d)
 	}
+	return d, f.start(d)
+}
+
+// start starts a Deliverer, and returns what stops it.
+func (f *fleet) start(d *webhook.Deliverer) (stop func()) {
 	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -216,7 +221,7 @@ func (f *fleet) run(of webhook.Inspects, s webhook.Settings, change func(*webhoo
 		<-ended
 	}
 	f.Cleanup(stop)
-	return d, stop
+	return stop
 }
 
 // heard waits until the process writes for the webhook. The failures until then may be missing.
