@@ -10,7 +10,7 @@ import (
 func (d *Deliverer) Hurry(every time.Duration, burst int, waits ...time.Duration) {
 	d.pace = pace{
 		Pace: webhook.Pace{Every: every, Burst: burst, Receiver: d.pace.Receiver, MostRest: mostRest}, tick: 20 * time.Millisecond, attend: 100 * time.Millisecond, orphan: 2 * time.Second,
-		waits: waits, gone: 500 * time.Millisecond, look: 100 * time.Millisecond, over: 300 * time.Millisecond,
+		waits: waits, gone: 500 * time.Millisecond, look: 100 * time.Millisecond, groups: 100 * time.Millisecond, over: 300 * time.Millisecond,
 	}
 }
 

@@ -202,6 +202,7 @@ type pace struct {
 	waits  []time.Duration // after the first failed try, the second and so on
 	gone   time.Duration   // until the next try where the receiver answers 410
 	look   time.Duration   // how often the checks are run
+	groups time.Duration   // how often the failures are read for that, at most
 	over   time.Duration   // for how long a finding is not seen until it is over
 }
 
@@ -209,7 +210,7 @@ type pace struct {
 var usualPace = pace{
 	Pace: webhook.Pace{Every: time.Second, Burst: 10, MostRest: mostRest}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
 	waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 25 * time.Minute},
-	gone:  time.Hour, look: 30 * time.Second, over: 90 * time.Second,
+	gone:  time.Hour, look: 30 * time.Second, groups: time.Minute, over: 90 * time.Second,
 }
 
 // tries is how often a delivery is tried.
