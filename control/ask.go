@@ -100,6 +100,8 @@ type round struct {
 	several bool
 	pairs   chan<- pair
 
+	members map[string]control.Member // that the addresses mean, by id
+
 	there, meant int  // how many processes there are, and how many the addresses mean
 	failed       bool // an error was handed out
 }
@@ -142,7 +144,9 @@ func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
 		return nil
 	}
 	awaited, deaf := make(map[string]control.Member), []*SilentError(nil)
+	r.members = make(map[string]control.Member, len(members))
 	for _, m := range members {
+		r.members[m.ID] = m
 		e := &SilentError{Process: m.ID, Version: m.Version, Age: m.Age, TooOld: m.Known && m.Control == "", Off: m.Control == "off"}
 		if e.TooOld || e.Off {
 			deaf = append(deaf, e)
@@ -168,9 +172,15 @@ func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
 		_ = s.Forget(c, r.command.ID) // the answers go by themselves in a minute
 	}
 	for _, e := range deaf {
-		r.hand(ctx, Reply{Process: e.Process, Version: e.Version}, e)
+		r.silence(ctx, e)
 	}
 	return nil
+}
+
+// silence hands out that a process did not answer.
+func (r *round) silence(ctx context.Context, e *SilentError) {
+	m := r.members[e.Process]
+	r.hand(ctx, Reply{Process: e.Process, Host: m.Host, Name: m.Name, Version: e.Version}, e)
 }
 
 // announce writes the command.
@@ -238,7 +248,7 @@ func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awai
 			}
 			for _, e := range gone {
 				delete(awaited, e.Process)
-				r.hand(ctx, Reply{Process: e.Process, Version: e.Version}, e)
+				r.silence(ctx, e)
 			}
 		}
 	}

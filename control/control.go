@@ -159,7 +159,7 @@ func (e *SilentError) Why() string {
 	case e.TooOld:
 		return fmt.Sprintf("is too old: %s does not know remote control", cmp.Or(e.Version, "its release"))
 	case e.Off:
-		return "obeys no commands: its -control is off"
+		return "obeys no commands and answers no questions: its -control is off; start it with -control=on or full"
 	case e.Gone:
 		return "left the fleet, or was found dead, before it answered"
 	case e.Age <= fresh:
@@ -181,7 +181,7 @@ func (e *RefusedError) Error() string {
 }
 
 // Inspect asks processes a question. It yields one pair for each process: its reply, or a *SilentError or *RefusedError, whose Reply
-// has only the process. What concerns the whole call, such as ErrNobody, an error of Redis or the end of ctx, is an error with an
+// says only which process it is. What concerns the whole call, such as ErrNobody, an error of Redis or the end of ctx, is an error with an
 // empty Reply.
 func (c *Control) Inspect(ctx context.Context, verb string, opts ...CallOption) iter.Seq2[Reply, error] {
 	return c.ask(ctx, verb, false, opts)

@@ -17,6 +17,7 @@ const (
 	Conf       = "conf"       // []SettingAnswer, without secrets
 	Queues     = "queues"     // QueuesAnswer
 	Report     = "report"     // ReportAnswer: for the report of a fault
+	Verbs      = "verbs"      // []VerbAnswer: what a process can be asked or made to do, the program's own verbs too
 	Stacks     = "stacks"     // StacksAnswer: where all goroutines are. It needs To, and a process answers once in ten seconds
 )
 
@@ -45,6 +46,7 @@ const Profile = "profile"
 // What processes answer. Times are in seconds.
 type (
 	PingAnswer    = control.Ping
+	VerbAnswer    = control.Verb
 	StatsAnswer   = control.Stats
 	CountsAnswer  = control.Counts
 	JobAnswer     = control.Job

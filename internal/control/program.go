@@ -117,10 +117,18 @@ func (v *verbs) active(_ context.Context, c *Call) (any, error) {
 func (v *verbs) reserved(ctx context.Context, _ *Call) (any, error) { return v.Ahead(ctx) }
 
 func (v *verbs) report(context.Context, *Call) (any, error) {
-	q := v.Queues()
+	q, s := v.Queues(), v.Stats()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
 	r := control.Report{
 		Ping: v.pong(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
-		Kernel: firstLine("/proc/sys/kernel/osrelease"), Ready: q.Ready, Reasons: q.Reasons,
+		Kernel: firstLine("/proc/sys/kernel/osrelease"), Heap: int64(m.HeapAlloc), Resident: usage.Resident(),
+		Lease: s.Lease, RTT: s.RTT, Queues: q.Queues, Order: q.Order, Ready: q.Ready, Reasons: q.Reasons,
+	}
+	for _, s := range v.Settings() {
+		if s.Name == "Concurrency" {
+			r.Settings = s.Value
+		}
 	}
 	r.MemoryMax, r.CPUMax = usage.Limits()
 	if info, ok := debug.ReadBuildInfo(); ok {
