@@ -231,7 +231,7 @@ func TestSilentProcesses(t *testing.T) {
 		if reply.Process == live.id() { // the other one leaves now
 			f.redis.Do(t, "ZREM", "resque:go:processes", stuck.id())
 		} else if silent := new(control.SilentError); errors.As(err, &silent) {
-			gone = silent.Gone
+			gone = silent.Gone && reply.Host != "" && reply.Name != ""
 		}
 	}
 	if !gone {
@@ -282,7 +282,7 @@ func TestOwnVerbs(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	a := f.start("a", func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
-		d.AddVerb(goworker.Verb{Name: "pool", Harmless: true, Do: func(_ context.Context, args json.RawMessage) (any, error) {
+		d.AddVerb(goworker.Verb{Name: "pool", Help: "Say how large the pool is", Harmless: true, Do: func(_ context.Context, args json.RawMessage) (any, error) {
 			return map[string]json.RawMessage{"of": args}, nil
 		}})
 		d.AddVerb(goworker.Verb{Name: "panic", Harmless: true, Do: func(context.Context, json.RawMessage) (any, error) { panic("no pool") }})
@@ -305,6 +305,22 @@ func TestOwnVerbs(t *testing.T) {
 	}
 	if r := f.gather(a, "harm"); len(r.Refused) != 1 {
 		t.Error("a verb of the level full is done at the level on")
+	}
+	var verbs []control.VerbAnswer
+	if r := f.gather(a, control.Verbs); len(r.Replies) != 1 || r.Replies[0].Decode(&verbs) != nil {
+		t.Fatalf("%+v", r)
+	}
+	listed := make(map[string]control.VerbAnswer)
+	for _, v := range verbs {
+		listed[v.Name] = v
+	}
+	for _, want := range []control.VerbAnswer{
+		{Name: "harm", Level: "full"}, {Name: "pool", Help: "Say how large the pool is", Level: "on"}, {Name: "large", Level: "on", Addressed: true},
+		{Name: control.Verbs, Help: listed[control.Verbs].Help, Level: "on"}, {Name: control.Shutdown, Help: "Stop as after a signal", Level: "full"},
+	} {
+		if listed[want.Name] != want {
+			t.Errorf("listed is %+v and not %+v", listed[want.Name], want)
+		}
 	}
 }
 
@@ -345,7 +361,7 @@ func TestFull(t *testing.T) {
 	if r := ask(); len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Text, "not signed") {
 		t.Errorf("without a signature: %+v", r)
 	}
-	if r := ask(control.KeyFile(keyFile(t, strings.Repeat("l", 32)))); len(r.Refused) != 1 {
+	if r := ask(control.KeyFile(keyFile(t, strings.Repeat("l", 32)))); len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Text, "not signed with the key of this process") {
 		t.Errorf("with another key: %+v", r)
 	}
 	if r := ask(control.KeyFile(file)); len(r.Replies) != 1 || len(done) != 1 {
@@ -458,15 +474,15 @@ func TestVerbs(t *testing.T) {
 		parts []string
 	}{
 		{"ping", nil, []string{`"busy":1`, `"workers":1`}},
-		{"stats", nil, []string{`"heap":`, `"exchanges":`, `"classes":{`}},
-		{"active", nil, []string{`"class":"Nap"`, `"id":"one"`, `"ticket":`}},
+		{"stats", nil, []string{`"up_seconds":`, `"heap_bytes":`, `"since_renewal_seconds":`, `"exchanges":`, `"p95_seconds":`, `"classes":{`}},
+		{"active", nil, []string{`"class":"Nap"`, `"id":"one"`, `"ticket":`, `"for_seconds":`}},
 		{"active", map[string]bool{"args": true}, []string{`"args":["secret"]`}},
 		{"active", map[string]bool{"arg": true}, []string{"the arguments are wrong"}},
 		{"reserved", nil, []string{`[]`}},
 		{"registered", nil, []string{`"name":"Nap"`}},
 		{"conf", nil, []string{`{"name":"Concurrency","value":"1","default":false}`, `{"name":"Name","value":"a","default":false}`}},
 		{"queues", nil, []string{`"queues":"work"`, `"ready":true`}},
-		{"report", nil, []string{`"name":"lease","state":"running"`, `"info":"renewed `, `"name":"odd","state":"running"`, `"requires":["poller"]`, `"info":"0x`, `"go":"go`}},
+		{"report", nil, []string{`"name":"lease","state":"running"`, `"info":"renewed `, `"name":"odd","state":"running"`, `"requires":["poller"]`, `"info":"0x`, `"go":"go`, `"heap_bytes":`, `"rtt_seconds":`, `"queues":"work","order":"strict","concurrency":"1","ready":true`}},
 		{"stacks", nil, []string{"TestVerbs", `"goroutines":`}},
 		{"stacks", nil, []string{"a moment ago"}},
 		{"log", map[string]any{"level": "debug", "for": 60}, []string{`"level":"debug","was":"error"`}},
@@ -491,11 +507,23 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("%s %v answers %s, without one of %q", want.verb, want.args, got, want.parts)
 		}
 	}
+	ask("pause")
+	redistest.Eventually(t, daemontest.Soon, "the pause of an operator is a reason", func() bool {
+		h := a.Health()
+		return h.PausedByOperator && len(h.Reasons) == 1 && strings.Contains(h.Reasons[0], "an operator has paused this process")
+	})
+	ask("resume")
 	a.Pause()
 	redistest.Eventually(t, daemontest.Soon, "the program's pause", func() bool { return !a.Health().Ready })
 	ask("pause")
+	redistest.Eventually(t, daemontest.Soon, "the operator's pause beside it, each with its own remedy", func() bool {
+		h := a.Health()
+		why := strings.Join(h.Reasons, "\n")
+		return h.PausedByProgram && h.PausedByOperator && strings.Contains(why, "call Resume, or send CONT") && strings.Contains(why, "run goworker control resume --self")
+	})
 	ask("resume")
-	if got := ask("queues"); a.Health().Ready || !strings.Contains(got, `"ready":false`) {
+	redistest.Eventually(t, daemontest.Soon, "the operator's pause ends", func() bool { return !a.Health().PausedByOperator })
+	if got := ask("queues"); a.Health().Ready || !a.Health().PausedByProgram || !strings.Contains(got, `"ready":false`) {
 		t.Errorf("resume has ended the program's own pause: %s", got)
 	}
 	a.Resume()
@@ -542,12 +570,15 @@ func TestLogIsNotSilenced(t *testing.T) {
 	}
 }
 
-// The user of docs/redis.md who asks may ask, and may not push a job.
+// The user of docs/redis.md who asks may ask, and may not push a job. A change that this user wants is not announced, because the audit
+// cannot have its line.
 func TestAskersUser(t *testing.T) {
 	t.Parallel()
 	redistest.OwnUser(t)
 	f := setup(t)
-	a := f.start("a")
+	a := f.start("a", func(_ *goworker.WorkerSettings, d *goworker.Daemon) {
+		d.AddVerb(goworker.Verb{Name: "change", Harmless: true, Do: func(context.Context, json.RawMessage) (any, error) { t.Error("it is done"); return nil, nil }})
+	})
 	rules := redistest.ACL(t, "asker")
 	args := []any{"SETUSER"}
 	for _, rule := range rules {
@@ -564,6 +595,13 @@ func TestAskersUser(t *testing.T) {
 	}
 	if _, err := client.Enqueue(t.Context(), goworker.NewJob("work", "Harm")); err == nil {
 		t.Error("the user who asks can enqueue")
+	}
+	announced := f.redis.Int(t, "XLEN", "resque:go:control")
+	if _, err := control.Gather(control.New(client).Do(t.Context(), "change")); err == nil || !strings.Contains(err.Error(), "lacks a permission") {
+		t.Errorf("a change without its line of the audit: %v", err)
+	}
+	if n := f.redis.Int(t, "XLEN", "resque:go:control"); n != announced {
+		t.Errorf("%d commands more are announced", n-announced)
 	}
 }
 
@@ -584,8 +622,16 @@ func TestChangesNeedTheirLevel(t *testing.T) {
 		{control.WorkQueues, map[string][]string{"remove": {"work"}}, 1},
 		{control.WorkQueues, map[string][]string{"set": {"mail"}}, 1},
 	} {
-		if r := f.gather(a, c.verb, control.Args(c.args)); len(r.Refused) != c.refused || len(r.Replies) != 1-c.refused {
+		r := f.gather(a, c.verb, control.Args(c.args))
+		if len(r.Refused) != c.refused || len(r.Replies) != 1-c.refused {
 			t.Errorf("%s %v: %+v", c.verb, c.args, r)
+		}
+		for _, e := range r.Refused { // it says what the process has, what the verb needs, and what there is to do
+			for _, part := range []string{"the verb " + c.verb + " needs the level full", "the process has -control=on", "-control=full and -control-key-file"} {
+				if !strings.Contains(e.Text, part) {
+					t.Errorf("%s %v: the refusal does not say %q: %s", c.verb, c.args, part, e.Text)
+				}
+			}
 		}
 	}
 	var queues control.QueuesAnswer

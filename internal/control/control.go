@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -127,10 +128,23 @@ func (k *Control) HearAll(prefix string, f func(rest, value string)) {
 
 // Start starts to obey.
 func (k *Control) Start(ctx context.Context) error {
+	k.Add(Verb{Name: "verbs", Help: "List what the process can be asked or made to do", Do: k.list})
 	if k.config.Level > Off {
 		k.loop.Start(ctx)
 	}
 	return nil
+}
+
+// list lists the verbs, by their names.
+func (k *Control) list(context.Context, *Call) (any, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]control.Verb, 0, len(k.verbs))
+	for _, name := range slices.Sorted(maps.Keys(k.verbs)) {
+		v := k.verbs[name]
+		all = append(all, control.Verb{Name: v.Name, Help: v.Help, Level: v.Level.String(), Addressed: v.Addressed})
+	}
+	return all, nil
 }
 
 // Stop sends the answers that are there, and stops. What a command does meanwhile is not waited for.

@@ -74,12 +74,14 @@ func (k *Control) stale(c control.Command) bool {
 func (k *Control) mayFully(c control.Command, e control.Entry, now int64) error {
 	switch {
 	case k.config.Level < Full:
-		return errOff
-	case len(k.config.Key) > 0 && !k.store.Signed(k.config.Key, e.Message, e.Signature):
+		return levelError{c.Verb, k.config.Level}
+	case len(k.config.Key) == 0 && k.config.Unsigned:
+	case e.Signature == "" || len(k.config.Key) == 0:
 		return errUnsigned
-	case len(k.config.Key) == 0 && !k.config.Unsigned:
-		return errUnsigned
-	case c.Lives() > control.FullLives || c.At-now > control.FullLives.Milliseconds():
+	case !k.store.Signed(k.config.Key, e.Message, e.Signature):
+		return errForged
+	}
+	if c.Lives() > control.FullLives || c.At-now > control.FullLives.Milliseconds() {
 		return errLong
 	}
 	return nil
@@ -106,11 +108,14 @@ func (k *Control) refusal(v Verb, known bool, c *Call) error {
 }
 
 // refuse logs a command that is refused, the same reason once in a row. The name of a verb is part of no reason: a program that
-// writes to Redis could fill the log with names.
+// writes to Redis could fill the log with commands of two names in turn.
 func (k *Control) refuse(c control.Command, err error) {
 	reason := err.Error()
-	if errors.As(err, new(unknown)) {
+	switch {
+	case errors.As(err, new(unknown)):
 		reason = "unknown verb"
+	case errors.As(err, new(levelError)):
+		reason = "level"
 	}
 	if k.said.News("refused", reason) {
 		k.base.Log.Warn("a command was refused", "verb", c.Verb, "by", c.By, "error", err)

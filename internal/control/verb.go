@@ -106,12 +106,22 @@ func For(seconds float64, most time.Duration) (time.Duration, error) {
 
 // Errors that processes answer.
 var (
-	errOff      = errors.New("the process obeys no such command: its -control is on; start it with -control=full")
-	errUnsigned = errors.New("the command is not signed with the key of this process: give the key file of the fleet")
+	errUnsigned = errors.New("the command needs the level full, so it must be signed, and it is not signed: give the key file of the fleet, which this process has as -control-key-file")
+	errForged   = errors.New("the command needs the level full, and it is not signed with the key of this process, for this namespace: give the key file that the process has as -control-key-file")
 	errLong     = fmt.Errorf("a command that needs the level full must be valid for at most %s", control.FullLives)
 	errAddress  = errors.New("the verb needs an address")
 	errBusy     = errors.New("the process has too many commands in hand; try again")
 )
+
+// levelError is the error of a command that needs more than the process obeys.
+type levelError struct {
+	verb string
+	is   Level
+}
+
+func (e levelError) Error() string {
+	return fmt.Sprintf("this command of the verb %s needs the level full, and the process has -control=%s: start it with -control=full and -control-key-file, and sign the command with that key", e.verb, e.is)
+}
 
 // unknown is the error of a verb that is not there.
 type unknown struct{ verb string }

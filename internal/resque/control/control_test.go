@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -63,6 +65,44 @@ func TestAnnounceIsOneStep(t *testing.T) {
 	for _, key := range []string{"go:notice", "go:control", "go:reply:a", "go:reply:a:n"} {
 		if server.Int(t, "PTTL", "resque:"+key) < 1 {
 			t.Errorf("%s stays for good", key)
+		}
+	}
+}
+
+// Whichever command of the script Redis refuses to the user, nothing changes without a line of the audit, and with no room for one nothing
+// changes at all.
+func TestNothingChangesUnaudited(t *testing.T) {
+	t.Parallel()
+	redistest.OwnUser(t)
+	server := redistest.Start(t)
+	changes := []Change{SetNumber("c:A", "3"), DropNumber("c:B"), PauseQueue("mail"), ResumeQueue("low")}
+	for _, memory := range []int{0, 1} {
+		server.Do(t, "CONFIG", "SET", "maxmemory", memory)
+		for _, refused := range []string{"none", "hlen", "xrange", "llen", "hget", "scard", "hdel", "lpush", "ltrim", "hset", "sadd", "srem", "time", "xadd", "pexpire", "publish"} {
+			server.Do(t, "FLUSHALL")
+			rules := []any{"SETUSER", "operator", "reset", "on", ">secret", "~*", "&*", "+@all"}
+			if refused != "none" {
+				rules = append(rules, "-"+refused)
+			}
+			server.Do(t, "ACL", rules...)
+			c, err := redis.Dial("tcp", server.Addr, redis.DialUsername("operator"), redis.DialPassword("secret"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = New(resque.New("")).Announce(c, Announcement{Message: []byte("{}"), Rules: []Rule{{Name: "pause:mail", Value: "1"}, {Name: "-", Any: true}}, Changes: changes, Audit: []byte("paused")})
+			c.Close()
+			if goes := refused == "none" || refused == "publish"; goes != (err == nil) {
+				t.Errorf("without %s: %v", refused, err)
+			}
+			audited := server.Int(t, "LLEN", "resque:go:audit") == 1
+			for _, key := range server.Keys(t) {
+				if !audited {
+					t.Errorf("without %s, at maxmemory %d, %s is written and the audit has no line", refused, memory, key)
+				}
+			}
+			if err == nil && !audited {
+				t.Errorf("without %s the audit has no line", refused)
+			}
 		}
 	}
 }
@@ -198,6 +238,7 @@ func TestCommandsAreSigned(t *testing.T) {
 		"no signature":        s.Signed(key, message, ""),
 		"no digits":           s.Signed(key, message, "x"+signature[1:]),
 		"half of a signature": s.Signed(key, message, signature[:32]),
+		"capital digits":      s.Signed(key, message, strings.ToUpper(signature)),
 	} {
 		if signed {
 			t.Errorf("%s is taken", what)

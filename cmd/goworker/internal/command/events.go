@@ -55,7 +55,7 @@ func (p *program) events() *cobra.Command {
 	fl.StringSliceVar(&f.Queues, "queue", nil, "only jobs of these queues, or patterns")
 	fl.StringSliceVar(&f.Classes, "class", nil, "only jobs of these classes, or patterns")
 	fl.StringSliceVar(&f.IDs, "id", nil, "only jobs with these ids")
-	fl.BoolVar(&f.All, "all", false, "print started, done and snoozed too; each costs its process some time")
+	fl.BoolVar(&f.All, "all", false, "print enqueued, started, done, snoozed and returned too; each costs its process some time")
 	fl.DurationVar(&f.Since, "since", 0, "begin with what Redis has of this time")
 	fl.StringVar(&f.After, "after", "", "go on behind the cursor of an event, which --json prints")
 	return c

@@ -9,7 +9,8 @@
 --       it must be} or {'full'}: then nothing is written. Of clients -1 says that Redis refuses the channel.
 --
 -- Atomic: the call. What is read comes first, so a key of a wrong type stops it before it writes. Redis allows the HDEL as the
--- first write when out of memory, and then all that follow.
+-- first write when out of memory, and then all that follow. The line of the audit is written before what it is about: if Redis refuses
+-- a later command to the user, the audit may say too much, and nothing has changed without a line.
 redis.call('HLEN', KEYS[1])
 if ARGV[8] ~= '' then redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1) end
 if ARGV[6] ~= '' then redis.call('LLEN', KEYS[4]) end
@@ -26,6 +27,10 @@ for i = last + 1, #ARGV, 3 do
 end
 if last > 10 and rules > tonumber(ARGV[5]) then return {'full'} end
 redis.call('HDEL', KEYS[1], '')
+if ARGV[6] ~= '' then
+  redis.call('LPUSH', KEYS[4], ARGV[6])
+  redis.call('LTRIM', KEYS[4], 0, ARGV[7] - 1)
+end
 local id, number = '', ''
 for i = 11, last, 3 do
   if ARGV[i + 2] == '-' then
@@ -52,9 +57,5 @@ if ARGV[8] ~= '' then
   redis.call('HSET', KEYS[1], 'command', id)
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-if ARGV[6] ~= '' then
-  redis.call('LPUSH', KEYS[4], ARGV[6])
-  redis.call('LTRIM', KEYS[4], 0, ARGV[7] - 1)
-end
 local heard = redis.pcall('PUBLISH', ARGV[1], id ~= '' and 'command' or 'rules')
 return {'ok', id, number, type(heard) == 'number' and string.format('%.0f', heard) or '-1'}
