@@ -180,7 +180,7 @@ func TestClockWentBack(t *testing.T) {
 	t.Parallel()
 	f := &fleet{T: t, redis: redistest.Start(t)}
 	f.dial()
-	f.redis.Do(t, "XADD", "resque:go:events", "*", "e", `{"k":"failed","i":"old"}`)
+	f.redis.Do(t, "XADD", "resque:go:events", fmt.Sprint(time.Now().Add(-time.Minute).UnixMilli(), "-0"), "e", `{"k":"failed","i":"old"}`)
 	ahead := time.Now().Add(time.Hour).UnixMilli()
 	after := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d  0", ahead, ahead))
 	s := f.watch(events.Filter{After: after})
