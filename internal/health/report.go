@@ -2,13 +2,22 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // HungAfter is how much longer than Patience a loop may be silent before it counts as hung.
 const HungAfter = time.Minute
+
+// Standing returns the loops of a daemon that have been in one turn for so long that people should know. The lease's is not among them:
+// the report names it by itself. A long turn is no reason to restart. The reaper has one where it looks at all keys, and so has the
+// sorter with a long queue.
+func Standing(l *part.Loops, limits time.Duration) []part.Standing {
+	return slices.DeleteFunc(l.Standing(Patience(limits)+HungAfter), func(s part.Standing) bool { return s.Loop == "lease" })
+}
 
 // Patience is how long a loop may wait for a Redis that does not answer, where the settings let it take this
 // long for one answer.
@@ -29,6 +38,7 @@ type Signs struct {
 	Now     time.Time
 	Begun   bool // it has run
 	Running bool // it runs now
+	Started bool // all its parts run
 	Ended   bool // its poller has ended
 
 	Poller Answer[Poller]
@@ -40,6 +50,7 @@ type Signs struct {
 	Silent       bool      // the lease was not renewed for too long
 	AwaySince    time.Time // zero: there is no outage
 	Down         []string  // the parts that have failed
+	Loops        []part.Standing
 	Gate         gate.State
 }
 
@@ -87,14 +98,15 @@ func (s Signs) Report() Report {
 	}
 	p := s.Poller.Last
 	r.Stopping = s.Ended || p.Stopping
-	starting := !s.Poller.Ever && !s.Ended
+	hangs := !s.Ended && (s.Started || s.Poller.Ever) && s.Poller.Silent > Patience(s.Limits)+HungAfter
+	starting := !s.Poller.Ever && !s.Ended && !hangs
 	switch {
 	case r.Stopping:
 		r.Say("the daemon is stopping: it takes no more jobs")
 	case starting:
 		r.Say("the daemon is starting")
 	}
-	if !s.Ended && !starting && s.Poller.Silent > Patience(s.Limits)+HungAfter {
+	if hangs {
 		r.Live = false
 		r.Say("the poller has not answered for %s and seems to hang: restart the process", brief(s.Poller.Silent))
 	}
@@ -105,10 +117,15 @@ func (s Signs) Report() Report {
 	for _, name := range s.Down {
 		r.Say("part %s has failed: PartStates says why", name)
 	}
+	if r.AwaySince.IsZero() { // else they wait for Redis
+		for _, l := range s.Loops {
+			r.Say("the loop %s has been in one turn for %s: goworker inspect stacks shows where; if it does not go on, restart the process", l.Loop, brief(l.For))
+		}
+	}
 	switch {
 	case !r.AwaySince.IsZero():
 		r.Say("Redis has been away for %s", brief(s.Now.Sub(r.AwaySince)))
-	case !p.Connected && !starting && !r.Stopping:
+	case !p.Connected && s.Poller.Ever && !r.Stopping:
 		r.Say("the poller is connecting to Redis")
 	}
 	if !s.Renewed.IsZero() {

@@ -20,6 +20,9 @@ type Crew struct {
 	// started again. Heard is set before Run.
 	Heard func(part string, err error, final bool)
 
+	// Loops are those of the parts.
+	Loops Loops
+
 	clock   clock.Clock
 	log     *slog.Logger
 	started atomic.Bool

@@ -29,6 +29,9 @@ type Base struct {
 	Dialer  conn.Dialer
 	Clock   clock.Clock
 
+	// Loops are the loops of the daemon; nil: nothing asks for them.
+	Loops *Loops
+
 	// Crashed is called when a goroutine of a part has panicked, and ends the daemon in order. It is nil where
 	// there is no daemon: then the panic ends the process.
 	Crashed func(part string, value any, stack []byte)
