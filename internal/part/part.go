@@ -202,7 +202,7 @@ func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 		}
 		if err := p.Start(ctx); err != nil {
 			own := slices.ContainsFunc(Own, func(own Part) bool { return own.Name == p.Name }) // its errors say more than its name does
-			if failure := (*Failure)(nil); !own && !errors.As(err, &failure) {
+			if failure := (*Failure)(nil); (!own || errors.Is(err, errLeft)) && !errors.As(err, &failure) {
 				err = fmt.Errorf("starting %s: %w", p.Name, err)
 			}
 			return parts[:i], err

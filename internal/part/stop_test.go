@@ -188,6 +188,26 @@ func TestStopDuringAStart(t *testing.T) {
 	})
 }
 
+// The same holds for a part of the daemon's own, whose start waits for Redis by a Dialer of the program that ignores its context.
+func TestStopDuringTheStartOfAnOwnPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(clock.System, byDefault, byDefault, OfDaemon, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		clock.System.AfterFunc(time.Hour, cancel)
+		parts := own(t, nil)
+		parts[slices.IndexFunc(parts, func(p Part) bool { return p.Name == "lease" })].Start = deaf(t)
+		began := time.Now()
+		left, err, _ := b.Run(ctx, parts, func() { t.Error("all started") })
+		if took := time.Since(began) - time.Hour; took != byDefault+aboveGrace {
+			t.Errorf("the stop took %v", took)
+		}
+		if !slices.Equal(left, []string{"lease"}) || err == nil || !strings.Contains(err.Error(), "starting lease") {
+			t.Errorf("left %q, %v", left, err)
+		}
+	})
+}
+
 // A part that does not start in its time is an error that names it. Its context ends with that time. What
 // ran before it is stopped.
 func TestStartOverItsTime(t *testing.T) {
