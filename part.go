@@ -14,7 +14,7 @@ import (
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
 // server, a database pool. The daemon consists of parts too: "lease", "control", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard", "history", "rules" and "events". Each requires the ones before it.
+// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard", "history", "rules", "events" and "autoscale". Each requires those before it that it needs.
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before
@@ -109,7 +109,7 @@ func PartReady(ctx context.Context) { part.Ready(ctx) }
 // order. A part of the daemon's own that fails has a bug; the outcomes that it kept from
 // Redis are lost, and their jobs run again when another process finds this one dead.
 type PartError struct {
-	// Part is the name of the part.
+	// Part is the name of the part, or of a loop of one of the daemon's own: "reaper".
 	Part string
 
 	// Err is what its Run returned, or the panic.
