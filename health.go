@@ -93,7 +93,7 @@ func (d *Daemon) report() health.Report {
 	}
 	s.Now = clock.System.Now() // after the wait
 	s.Limits = c.ConnectTimeout + c.ReadTimeout + c.WriteTimeout
-	s.Loops = health.Standing(&crew.Loops, s.Limits)
+	s.Loops = health.Standing(crew.Loops(), s.Limits)
 	s.Renewed, s.Silent = lease.Renewed(), lease.Silent(s.Now)
 	s.AwaySince, s.Gate = p.Outages.State().Since, d.gate.State()
 	return s.Report()

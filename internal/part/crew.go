@@ -20,9 +20,7 @@ type Crew struct {
 	// started again. Heard is set before Run.
 	Heard func(part string, err error, final bool)
 
-	// Loops are those of the parts.
-	Loops Loops
-
+	loops   Loops
 	clock   clock.Clock
 	log     *slog.Logger
 	started atomic.Bool
@@ -38,6 +36,14 @@ const infoWithin = 100 * time.Millisecond
 
 // NewCrew returns a crew without parts.
 func NewCrew(c clock.Clock, log *slog.Logger) *Crew { return &Crew{clock: c, log: log} }
+
+// Loops are those of the parts.
+func (c *Crew) Loops() *Loops {
+	if c == nil {
+		return nil
+	}
+	return &c.loops
+}
 
 // Run is Budget.Run for sorted parts. Its wait gets a context that also ends when a part has failed for good.
 // Then broken is the *Failure of that part. Where a part cannot be started, broken says so.
