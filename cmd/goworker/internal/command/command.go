@@ -86,12 +86,34 @@ func (p *program) root() *cobra.Command {
 		root.AddCommand(p.operates(noun))
 	}
 	group(root)
+	narrow(root)
 	return root
+}
+
+// helpWidth is how wide help is: it fits any terminal.
+const helpWidth = 80
+
+// narrow breaks the lines of the help of a command and of those below it.
+func narrow(c *cobra.Command) {
+	if !c.HasParent() {
+		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", helpWidth)))
+	}
+	lines := strings.Split(c.Long, "\n")
+	for n, line := range lines {
+		if view.Width(line) > helpWidth {
+			lines[n] = view.Wrap(line, helpWidth, "")
+		}
+	}
+	c.Long = strings.Join(lines, "\n")
+	for _, sub := range c.Commands() {
+		narrow(sub)
+	}
 }
 
 // groups are the parts of the list of commands; those that are in none come last.
 var groups = []struct{ title, commands string }{
 	{"What there is, and what is wrong:", "status doctor queues jobs failed delayed schedule workers processes limits locks"},
+	{"Running processes, and what happens now:", "inspect control events webhook"},
 	{"What happened, and taking it back:", "history log audit operations bin cancelled"},
 	{"Jobs in and out, and servers:", "enqueue import drain-to-ruby serve token bench dev"},
 }

@@ -34,9 +34,9 @@ var questions = []struct{ verb, short string }{
 	{control.Reserved, "List the jobs that processes hold ahead"},
 	{control.Registered, "List the classes with their options"},
 	{control.Conf, "List the settings, without secrets"},
-	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
+	{control.Queues, "Show which queues processes work, and why they take no jobs"},
 	{control.Report, "Describe processes for the report of a fault"},
-	{control.Verbs, "List what processes can be asked or made to do, with the verbs of their programs"},
+	{control.Verbs, "List what processes can be asked or made to do"},
 	{control.Stacks, "Show where all goroutines of a process are; it cancels nothing"},
 }
 
@@ -332,7 +332,7 @@ func (p *program) controlConcurrency() *cobra.Command {
 func (p *program) controlAutoscale() *cobra.Command {
 	var lasts time.Duration
 	c := p.orders(&cobra.Command{
-		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
+		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs run at a time", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
 		if args[0] != "off" {
 			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {

@@ -166,7 +166,7 @@ func ruleName(r inspect.Rule) string {
 func (p *program) rules() []*cobra.Command {
 	return []*cobra.Command{p.controlLimit(), p.controlReset(), p.controlClass(
 		&cobra.Command{
-			Use: "timeout CLASS DURATION", Short: "Give the jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
+			Use: "timeout CLASS DURATION", Short: "Give jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
 			Example: "  goworker control timeout Report 10m --for 2h",
 		}, "timeout", func(value string) (setClass, error) {
 			limit, err := time.ParseDuration(value)
