@@ -46,7 +46,8 @@ func (p *program) inspects() *cobra.Command {
 		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
-			"It ends with the last answer. Processes that were silent are named with the age of their lease, and then it ends with 4.",
+			"It ends with the last answer. A process that does not answer is named with the reason: silent, with the age of its lease, too old, or its control is off.\n" +
+			"The exit code is 0 where all answered, 4 where some did not, and 1 where none did.",
 	}
 	for _, q := range questions {
 		c.AddCommand(p.asks(q.verb, q.short))
@@ -162,7 +163,8 @@ func (p *program) controls() *cobra.Command {
 		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
-			"What a process obeys is its setting -control. The audit has a line of each command.",
+			"What a process obeys is its setting -control. The audit has a line of each command.\n" +
+			"The exit code is 0 where all processes did it, 4 where some did not, and 1 where none did.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
