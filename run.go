@@ -134,6 +134,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return prefix.Of(err)
 	}
+	go func() { // also while parts still start
+		select {
+		case <-r.stop.Begun():
+		case <-d.group.Begun():
+		}
+		d.poller.close()
+	}()
 	left, broken, err := r.crew.Run(ctx, r.stop, append(parts, d.hooks.part()), func(ctx context.Context) {
 		d.started(r)
 		select {

@@ -510,14 +510,20 @@ func TestVerbs(t *testing.T) {
 	ask("pause")
 	redistest.Eventually(t, daemontest.Soon, "the pause of an operator is a reason", func() bool {
 		h := a.Health()
-		return h.PausedByProgram && len(h.Reasons) == 1 && strings.Contains(h.Reasons[0], "an operator has paused this process")
+		return h.PausedByOperator && len(h.Reasons) == 1 && strings.Contains(h.Reasons[0], "an operator has paused this process")
 	})
 	ask("resume")
 	a.Pause()
 	redistest.Eventually(t, daemontest.Soon, "the program's pause", func() bool { return !a.Health().Ready })
 	ask("pause")
+	redistest.Eventually(t, daemontest.Soon, "the operator's pause beside it, each with its own remedy", func() bool {
+		h := a.Health()
+		why := strings.Join(h.Reasons, "\n")
+		return h.PausedByProgram && h.PausedByOperator && strings.Contains(why, "call Resume, or send CONT") && strings.Contains(why, "run goworker control resume --self")
+	})
 	ask("resume")
-	if got := ask("queues"); a.Health().Ready || !strings.Contains(got, `"ready":false`) {
+	redistest.Eventually(t, daemontest.Soon, "the operator's pause ends", func() bool { return !a.Health().PausedByOperator })
+	if got := ask("queues"); a.Health().Ready || !a.Health().PausedByProgram || !strings.Contains(got, `"ready":false`) {
 		t.Errorf("resume has ended the program's own pause: %s", got)
 	}
 	a.Resume()

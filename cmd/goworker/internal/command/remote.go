@@ -23,7 +23,7 @@ import (
 	"github.com/goworker/goworker/internal/roster"
 )
 
-// Inspect makes an operator what package control asks by.
+// Inspect makes an operator one of control.Inspects.
 func (o *operator) Inspect() *inspect.Inspector { return o.in }
 
 // questions are the verbs of inspect, and what each asks.
@@ -31,13 +31,13 @@ var questions = []struct{ verb, short string }{
 	{control.Ping, "See which processes answer"},
 	{control.Stats, "Show what processes have counted, and their memory"},
 	{control.Active, "List the jobs that run"},
-	{control.Reserved, "List the jobs that processes hold ahead"},
+	{control.Reserved, "List the jobs that processes have prefetched"},
 	{control.Registered, "List the classes with their options"},
 	{control.Conf, "List the settings, without secrets"},
 	{control.Queues, "Show which queues processes work, and why they take no jobs"},
-	{control.Report, "Describe processes for the report of a fault"},
+	{control.Report, "Describe processes for a bug report"},
 	{control.Verbs, "List what processes can be asked or made to do"},
-	{control.Stacks, "Show where all goroutines of a process are; it cancels nothing"},
+	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
 }
 
 // inspects asks processes.
@@ -46,7 +46,7 @@ func (p *program) inspects() *cobra.Command {
 		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
-			"It ends with the last answer. A process that does not answer is named with the reason: silent, with the age of its lease, too old, or its control is off.\n" +
+			"It ends with the last answer. It names each process that does not answer, with the reason: it is silent, and how old its lease is, or it obeys no commands.\n" +
 			"The exit code is 0 where all answered, 4 where some did not, and 1 where none did.",
 	}
 	for _, q := range questions {
@@ -162,8 +162,8 @@ func (p *program) controls() *cobra.Command {
 	c := &cobra.Command{
 		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
-			"What a process obeys is its setting -control. The audit has a line of each command.\n" +
+		Long: "control sends a command to processes, over Redis. --to says to which: an id, a host or a name, or a pattern of these. Without it the command goes to all.\n" +
+			"The setting -control of a process says what it obeys. Each command is a line of the audit.\n" +
 			"The exit code is 0 where all processes did it, 4 where some did not, and 1 where none did.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
