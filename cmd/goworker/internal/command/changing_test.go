@@ -113,10 +113,10 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "resume what nothing knows", there: mail, args: "queues resume maal", code: exitNothing, errs: "nothing knows a queue"},
 		{name: "resume several", there: mail, args: "queues resume maal mail", code: exitPartly, out: "queue mail is not paused", errs: "maal"},
 
-		{name: "pause for a time", there: mail, args: "queues pause mail --for 1h", out: "queue mail is paused for 1h0m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"pause:mail"}},
+		{name: "pause for a time", there: mail, args: "queues pause mail --for 1h", out: "queue mail is paused for 1h", after: []any{"HKEYS", "*go:rules"}, is: []string{"pause:mail"}},
 		{name: "control a queue", there: mail, args: "control pause mail", out: "queue mail is paused", after: []any{"SCARD", "*go:paused"}, is: "1"},
 		{name: "end the pause of a queue", there: [][]any{queues, {"SADD", "*go:paused", "mail"}}, args: "control resume mail", out: "queue mail is not paused", after: []any{"EXISTS", "*go:paused"}, is: "0"},
-		{name: "pause a class", there: mail, args: "control pause --class A --for 1h", out: "class A is paused for 1h0m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"class:A"}},
+		{name: "pause a class", there: mail, args: "control pause --class A --for 1h", out: "class A is paused for 1h", after: []any{"HKEYS", "*go:rules"}, is: []string{"class:A"}},
 		{name: "resume a class that runs", there: mail, args: "control resume --class A", code: exitNothing, errs: "no operator has set such a rule"},
 		{name: "pause a class and a queue", there: mail, args: "control pause --class A mail", code: exitUsage, errs: "takes one of"},
 		{name: "hold a limit", there: limits, args: "control limit c:Mail 7", out: "the limit c:Mail is held to 7 until reset", after: []any{"HGET", "*go:limits", "c:Mail"}, is: "7"},
@@ -125,7 +125,7 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "reset a held limit", there: limits, args: "control reset c:Mail", out: "the limit c:Mail is as each program has it", after: []any{"HEXISTS", "*go:limits", "c:Mail"}, is: "0"},
 		{name: "reset a class without rules", there: mail, args: "control reset --class A", code: exitNothing, errs: "no operator has set such a rule"},
 		{name: "set a timeout", there: mail, args: "control timeout A 90s", out: "the timeout of class A is 90s until reset", after: []any{"HKEYS", "*go:rules"}, is: []string{"timeout:A"}},
-		{name: "set retries", there: mail, args: "control retries A 3 --for 1m", out: "the retries of class A are 3 for 1m0s", after: []any{"HKEYS", "*go:rules"}, is: []string{"retries:A"}},
+		{name: "set retries", there: mail, args: "control retries A 3 --for 1m", out: "the retries of class A are 3 for 1m", after: []any{"HKEYS", "*go:rules"}, is: []string{"retries:A"}},
 
 		{name: "hold a class that Ruby works too", there: ruby, args: "control limit --class A 3", out: "the class A is held to 3", errs: "not obeyed by worker h:1:mail", after: []any{"HLEN", "*go:rules"}, is: "1"},
 		{name: "hold a class that an older release works too", there: old, args: "control pause --class A", code: exitPartly, out: "class A is paused", errs: "not obeyed by process h:1:be04 (v0.9.0)", after: []any{"HLEN", "*go:rules"}, is: "1"},

@@ -34,7 +34,7 @@ var questions = []struct{ verb, short string }{
 	{control.Reserved, "List the jobs that processes have prefetched"},
 	{control.Registered, "List the classes with their options"},
 	{control.Conf, "List the settings, without secrets"},
-	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
+	{control.Queues, "Show which queues processes work, and why they take no jobs"},
 	{control.Report, "Describe processes for a bug report"},
 	{control.Verbs, "List the verbs that processes know, with those of their programs"},
 	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
@@ -46,7 +46,8 @@ func (p *program) inspects() *cobra.Command {
 		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
-			"It ends with the last answer. It names each silent process with the age of its lease, and then ends with 4.",
+			"It ends with the last answer. It names each process that does not answer, with the reason: it is silent, and how old its lease is, or it obeys no commands.\n" +
+			"The exit code is 0 where all answered, 4 where some did not, and 1 where none did.",
 	}
 	for _, q := range questions {
 		c.AddCommand(p.asks(q.verb, q.short))
@@ -162,7 +163,8 @@ func (p *program) controls() *cobra.Command {
 		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "control sends a command to processes, over Redis. --to says to which: an id, a host or a name, or a pattern of these. Without it the command goes to all.\n" +
-			"The setting -control of a process says what it obeys. Each command is a line of the audit.",
+			"The setting -control of a process says what it obeys. Each command is a line of the audit.\n" +
+			"The exit code is 0 where all processes did it, 4 where some did not, and 1 where none did.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
@@ -332,7 +334,7 @@ func (p *program) controlConcurrency() *cobra.Command {
 func (p *program) controlAutoscale() *cobra.Command {
 	var lasts time.Duration
 	c := p.orders(&cobra.Command{
-		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
+		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs run at a time", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
 		if args[0] != "off" {
 			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {

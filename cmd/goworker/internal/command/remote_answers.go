@@ -87,18 +87,21 @@ func (o *operator) printAnswer(verb string, r control.Reply, silent *control.Sil
 	if r.Shard != "" {
 		name += " at " + escaped(o.places[r.Shard])
 	}
-	if r.Name != "" {
-		name += "   " + escaped(r.Name)
-	}
 	if why != "" {
+		if r.Name != "" {
+			name += " (" + escaped(r.Name) + ")"
+		}
 		if refused != nil {
 			why = "refused: " + why
 		}
-		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
+		text := name + " " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
 		if o.width > 0 && !strings.Contains(text, "\n") {
 			text = view.Wrap(text, o.width, "  ")
 		}
 		return o.print(nil, text)
+	}
+	if r.Name != "" {
+		name += "   " + escaped(r.Name)
 	}
 	head := fmt.Sprintf("%s   %s   %s", name, view.Span(r.After), escaped(r.Version))
 	if verb == control.Ping {

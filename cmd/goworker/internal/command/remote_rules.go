@@ -121,7 +121,7 @@ func (p *program) controlRules() *cobra.Command {
 		Use: "rules", Short: "List what operators have set: pauses, limits, timeouts and retries", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		rules, err := o.processes("").Rules(ctx)
-		l := o.list(view.Column{Head: "RULE", Cut: true}, view.Column{Head: "VALUE", Cut: true}, view.Column{Head: "BY", Cut: true}, view.Column{Head: "WHY", Cut: true}, view.Column{Head: "SINCE"}, view.Column{Head: "ENDS"})
+		l := o.list(view.Column{Head: "RULE", Cut: true}, view.Column{Head: "VALUE", Cut: true}, view.Column{Head: "BY", Cut: true}, view.Column{Head: "WHY", Cut: true, Prose: true}, view.Column{Head: "SINCE"}, view.Column{Head: "ENDS"})
 		for _, r := range rules {
 			object := view.Object{
 				{Key: "kind", Value: r.Kind}, {Key: "about", Value: r.About}, {Key: "class", Value: r.Class}, {Key: "value", Value: r.Value}, {Key: "text", Value: r.Text()}, {Key: "key", Value: r.Key},
@@ -166,7 +166,7 @@ func ruleName(r inspect.Rule) string {
 func (p *program) rules() []*cobra.Command {
 	return []*cobra.Command{p.controlLimit(), p.controlReset(), p.controlClass(
 		&cobra.Command{
-			Use: "timeout CLASS DURATION", Short: "Give the jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
+			Use: "timeout CLASS DURATION", Short: "Give jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
 			Example: "  goworker control timeout Report 10m --for 2h",
 		}, "timeout", func(value string) (setClass, error) {
 			limit, err := time.ParseDuration(value)
