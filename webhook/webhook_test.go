@@ -494,6 +494,13 @@ func TestNotices(t *testing.T) {
 	_, stop := f.run(f.connect(f.redis.URI()), webhook.Settings{URL: r.URL}, nil)
 	f.redis.Do(t, "SET", "resque:pause-all-workers", "true")
 	redistest.Eventually(t, daemontest.Soon, "the beginning is delivered", func() bool { return r.notices("paused-all", webhook.Begun) == 1 })
+	looks, last := 0, ""
+	redistest.Eventually(t, daemontest.Soon, "it is looked again", func() bool {
+		if lease := f.redis.Text(t, "HGET", state, "lease"); lease != last {
+			looks, last = looks+1, lease
+		}
+		return looks > 3
+	})
 	stop()
 	f.redis.Do(t, "DEL", "resque:pause-all-workers")
 	redistest.Eventually(t, daemontest.Soon, "the end is delivered", func() bool { return r.notices("paused-all", webhook.Ended) == 1 })
