@@ -43,7 +43,7 @@ func (p Program) Verbs(c clock.Clock) []Verb {
 		{Name: "ping", Help: "Answer", Do: v.ping},
 		{Name: "stats", Help: "Say what the process has counted, and its memory", Do: v.stats},
 		{Name: "active", Help: "List the jobs that run", Do: v.active},
-		{Name: "reserved", Help: "List the jobs that are held ahead", Do: v.reserved},
+		{Name: "reserved", Help: "List the jobs that are prefetched", Do: v.reserved},
 		{Name: "registered", Help: "List the classes with their options", Do: func(context.Context, *Call) (any, error) { return p.Classes(), nil }},
 		{Name: "conf", Help: "List the settings, without secrets", Do: func(context.Context, *Call) (any, error) { return p.Settings(), nil }},
 		{Name: "queues", Help: "Say which queues it works, and what keeps it from taking jobs", Do: func(context.Context, *Call) (any, error) { return p.Queues(), nil }},

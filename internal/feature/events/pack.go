@@ -7,18 +7,18 @@ import (
 	"github.com/goworker/goworker/internal/resque/history"
 )
 
-// mostSingly is how many events a pack has singly: 500 a second at five packs. What comes beyond is counted by queue and class, which
+// mostSingly is how many single events a pack has: 500 a second at five packs. The pack counts further ones by queue and class, which
 // takes a tenth of the time.
 const mostSingly = 100
 
-// roomForSums is what the sums of a pack have beside the single events, and sumBytes what one has beside its names. What finds no room
-// is counted by kind alone.
+// roomForSums is how many bytes of a pack are reserved for its sums, and sumBytes how many one takes beside its names. The pack counts
+// by kind alone what finds no room.
 const (
 	roomForSums = 8 << 10
 	sumBytes    = 100
 )
 
-// pack collects the events until they are sent.
+// pack collects events until the loop sends them.
 type pack struct {
 	singles int
 	body    []byte
@@ -26,10 +26,10 @@ type pack struct {
 	room    int // how many bytes the sums take, about
 }
 
-// summed is what a sum is of.
+// summed is the key of a sum.
 type summed struct{ kind, queue, class string }
 
-// sum is many events of a queue and a class.
+// sum counts the events of a kind, a queue and a class.
 type sum struct {
 	count int64
 	took  history.Durations
@@ -37,7 +37,7 @@ type sum struct {
 
 func (p *pack) empty() bool { return len(p.body) == 0 && len(p.sums) == 0 }
 
-// singly reports whether the next event has room of its own.
+// singly reports whether the pack has room for the next event by itself.
 func (p *pack) singly() bool {
 	return p.singles < mostSingly && len(p.body) < events.PackBytes-roomForSums
 }
@@ -67,7 +67,7 @@ func (p *pack) sum(what summed, took time.Duration) {
 	}
 }
 
-// take empties the pack, and returns what it was.
+// take empties the pack and returns its bytes.
 func (p *pack) take(now time.Time) []byte {
 	body := p.body
 	for what, s := range p.sums {

@@ -36,7 +36,7 @@ var questions = []struct{ verb, short string }{
 	{control.Conf, "List the settings, without secrets"},
 	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
 	{control.Report, "Describe processes for a bug report"},
-	{control.Verbs, "List what processes can be asked or made to do, with the verbs of their programs"},
+	{control.Verbs, "List the verbs that processes know, with those of their programs"},
 	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
 }
 

@@ -42,7 +42,7 @@ func (p *program) controlProfile() *cobra.Command {
 		case !long && !slices.Contains(quickProfiles, kind):
 			return order{}, usagef("there is no profile %s: take cpu, block, mutex, heap, allocs or goroutine", escaped(kind))
 		case !long && c.Flags().Changed("for"):
-			return order{}, usagef("a profile of %s shows what is there now: leave out --for", kind)
+			return order{}, usagef("a profile of %s shows the present state: leave out --for", kind)
 		case long && (lasts <= 0 || lasts > longestProfile):
 			return order{}, usagef("--for takes a time above 0 such as 10s, and %s at most", view.Span(longestProfile))
 		case file == "":
