@@ -333,6 +333,18 @@ func TestOperatorsUsers(t *testing.T) {
 	})
 }
 
+// A search that Redis refuses ends with the refusal, and does not ask again until its budget is over.
+func TestRefusedSearchEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	fill(t, s)
+	s.Do(t, "ACL", "SETUSER", "operator", "on", ">"+redistest.ACLPassword, "~*", "&*", "+@all", "-zscan")
+	code, _, errs := run(t, "jobs", "find", "class:S*", "-u=redis://operator:"+redistest.ACLPassword+"@"+s.Addr, "--timeout=1m", "--budget=10s")
+	if code != exitFailed || strings.Count(errs, "NOPERM") != 1 {
+		t.Errorf("it ends with %d after %d refusals:\n%.500s", code, strings.Count(errs, "NOPERM"), errs)
+	}
+}
+
 // every fails for a verb that no scene has run.
 func every(t *testing.T, ran *sync.Map) {
 	t.Helper()
