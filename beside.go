@@ -8,6 +8,7 @@ import (
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/feature/events"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/neighbor"
@@ -29,7 +30,7 @@ func Beside(n *neighbor.Neighbor, c *Client) error {
 	settled := on.settled()
 	*n = neighbor.Neighbor{
 		Base: on.base(), Host: on.config.Hostname, Tracking: !on.config.DisableTracking, NoHistory: on.config.History == HistoryOff, Step: on.bridges.Load().Step,
-		Features: settled.Set, Events: settled.Seat, Time: settled.Clock, Producer: &on.Client, Enqueue: on.set,
+		Features: settled.Set, Events: settled.events, Webhooks: settled.webhooks, Time: settled.Clock, Producer: &on.Client, Enqueue: on.set,
 		MultiQueue: on.config.multiQueueFailures, Do: on.Do, Works: on.config.queues.Works, Signature: c.registry.signature,
 		Ready: func(ctx context.Context, queue string) error {
 			if !queues.IsOwn(queue) {
@@ -46,24 +47,27 @@ func (c *client) base() part.Base {
 	return part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer, Clock: clock.System}
 }
 
-// settled are the features that end jobs which no worker of this process has, their clock, and the seat of what says so to listeners.
+// settled are the features that end jobs which no worker of this process has, their clock, and the seats of what says so to listeners
+// and to webhooks.
 type settled struct {
 	*outcome.Set
 	*fleet.Clock
-	*events.Seat
+	events   *events.Seat
+	webhooks *webhook.Seat
 }
 
 func (c *client) newSettled(r *registry, added []func(outcome.Deps) outcome.Feature) settled {
 	now, features := fleet.NewClock(clock.System), slices.Concat(added, r.features(r.limits))
-	var seat *events.Seat
+	s := settled{Clock: now}
 	if c.config.Control != ControlOff {
-		seat = new(events.Seat)
-		features = append(features, seat.Feature)
+		s.events, s.webhooks = new(events.Seat), new(webhook.Seat)
+		features = append(features, s.webhooks.Feature, s.events.Feature)
 	}
-	return settled{outcome.New(outcome.Deps{
+	s.Set = outcome.New(outcome.Deps{
 		Base: c.base(), Time: now, Exceptions: exceptionOf, Do: c.Pool.Do,
 		Settings: outcome.Settings{MaxPayload: c.config.MaxPayload, MultiQueueFailures: c.config.multiQueueFailures},
-	}, r, features...), now, seat}
+	}, r, features...)
+	return s
 }
 
 // signature returns what the function of a class takes, and whether there is a handler.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
@@ -103,23 +102,22 @@ func (c config) shown(present roster.List) (all []wire.Setting) {
 		if row.Field == "Logger" {
 			continue
 		}
-		value := fmt.Sprint(settings.FieldByName(row.Field).Interface())
-		switch row.Field {
-		case "URI":
-			value = conn.RedactURI(value)
-		case "QueuesString":
-			value = present.Label()
-		case "Concurrency":
-			if c.ConcurrencyMax > 0 {
-				value = fmt.Sprintf("%d..%d", c.Concurrency, c.ConcurrencyMax)
-			}
+		field := settings.FieldByName(row.Field)
+		s := wire.Setting{Name: row.Field, Value: fmt.Sprint(field), Default: field.Interface() == row.Default || row.Default == nil && field.IsZero()}
+		switch {
+		case row.Field == "URI":
+			s.Value = conn.RedactURI(s.Value)
+		case row.Field == "QueuesString":
+			s.Value, s.Default = present.String(), false
+		case row.Field == "Concurrency" && c.ConcurrencyMax > 0:
+			s.Value, s.Default = fmt.Sprintf("%d..%d", c.Concurrency, c.ConcurrencyMax), false
 		}
-		all = append(all, wire.Setting{Name: row.Field, Value: value, Default: value == fmt.Sprint(row.Default) || row.Default == nil && strings.Trim(value, "0s") == "" || value == "false"})
+		all = append(all, s)
 	}
 	return all
 }
 
 // queuesOf says which queues a daemon works, and what keeps it from taking jobs.
 func queuesOf(l roster.List, h health.Report) wire.Queues {
-	return wire.Queues{Queues: l.Label(), Order: l.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
+	return wire.Queues{Queues: l.String(), Order: l.Order, Ready: h.Ready, Reasons: append([]string{}, h.Reasons...)}
 }

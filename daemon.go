@@ -203,7 +203,7 @@ func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
 // SetQueues changes which queues the daemon works, until Run returns. lists are in the grammar of
 // WorkerSettings.QueuesString. What the settings would refuse is refused with the same error, and nothing changes.
 //
-// When SetQueues returns, no job of a queue that the list has not starts any more: those that were held ahead go back to the
+// When SetQueues returns, no job of a queue that the list has not starts any more: those that were prefetched go back to the
 // heads of their queues. Jobs that run go on. The workers that other Resque tools see have the new list in their ids, and
 // a worker with a job the old list too until the job has ended. Order in the settings holds for each list.
 //

@@ -54,6 +54,8 @@ type Health struct {
 
 	// PausedByProgram: Pause was called, or the signal USR2 came.
 	PausedByProgram bool
+	// PausedByOperator: remote control has paused this process. Resume and CONT do not end that.
+	PausedByOperator bool
 	// PausedByFleet: the key pause-all-workers pauses all workers of the fleet.
 	PausedByFleet bool
 	// PausedByGate: the function of SetGate has returned an error, or has not answered yet.

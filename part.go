@@ -50,8 +50,9 @@ type Part struct {
 	// that time, divided by the number of parts that have yet to stop.
 	Stop func(ctx context.Context) error
 
-	// Run is in place of Start and Stop: it works until its context ends, and then
-	// returns. The stop of the part ends the context and waits for Run as for a Stop. A
+	// Run is in place of Start and Stop: it works until its context ends, and then returns
+	// nil or the error of the context; another error is one of the stop. The stop of the
+	// part ends the context and waits for Run as for a Stop. A
 	// Run that returns before, panics or ends its goroutine has failed: see Restart.
 	Run func(ctx context.Context) error
 

@@ -422,7 +422,7 @@ func (p *poller) hold(why hold, on bool) {
 func (p *poller) state() health.Poller {
 	return health.Poller{
 		Connected: p.keeper.Link() != nil, Fenced: p.fenced, Stopping: p.stage > working,
-		Held: p.held&(byProgram|byOperator) != 0, Paused: p.source.Paused(),
+		Held: p.held&byProgram != 0, Operated: p.held&byOperator != 0, Paused: p.source.Paused(),
 	}
 }
 

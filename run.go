@@ -134,6 +134,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return prefix.Of(err)
 	}
+	go func() { // also while parts still start
+		select {
+		case <-r.stop.Begun():
+		case <-d.group.Begun():
+		}
+		d.poller.close()
+	}()
 	left, broken, err := r.crew.Run(ctx, r.stop, append(parts, d.hooks.part()), func(ctx context.Context) {
 		d.started(r)
 		select {
@@ -211,8 +218,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	d.lease = newLease(base, d.config, d.registry)
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
-	d.webhook = webhook.New(base, webhook.Config{Now: d.lease.Now, Do: c.Pool.Do})
-	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: func() string { return d.lease.Process().ID }})
+	process := func() string { return d.lease.Process().ID }
+	d.webhook = webhook.New(base, webhook.Config{Now: d.lease.Now, Do: c.Pool.Do, Process: process})
+	d.events = events.New(base, events.Config{Now: d.lease.Now, Process: process})
 	c.heard.Take(d.events)
 	d.limits = d.registry.limits.Beside()
 	set := outcome.New(outcome.Deps{

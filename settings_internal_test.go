@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/roster"
 )
 
 func noEnvironment(string) string { return "" }
@@ -40,6 +41,33 @@ func TestConfigDefaults(t *testing.T) {
 	}, style: payload.Plain, logLevel: slog.LevelInfo}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(config{}, queues.Spec{}), sameLogger); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An operator sees which settings differ from the defaults, also where the value looks like no value.
+func TestSettingsAnOperatorSees(t *testing.T) {
+	t.Parallel()
+	c, err := WorkerSettings{
+		QueuesString: "0,!s", URI: "redis://:secret@cache:6379/", Name: "s", SchedulerLockPrefix: "false", RecoverLimit: NoLimit, ConcurrencyMax: 50, WaitReplicas: 1,
+	}.configFrom(true, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := make(map[string]string)
+	for _, s := range c.shown(roster.List{Spec: c.queues}) {
+		if !s.Default {
+			changed[s.Name] = s.Value
+		}
+		if strings.Contains(s.Value, "secret") {
+			t.Errorf("%s shows a password: %s", s.Name, s.Value)
+		}
+	}
+	want := map[string]string{
+		"QueuesString": "0,!s", "URI": "redis://:***@cache:6379/", "Name": "s", "SchedulerLockPrefix": "false", "RecoverLimit": "0", "Concurrency": "25..50", "WaitReplicas": "1",
+		"Order": c.Order, "Hostname": c.Hostname, // these have no constant as their default
+	}
+	if diff := cmp.Diff(want, changed); diff != "" {
+		t.Errorf("settings that are not the defaults (-want +got):\n%s", diff)
 	}
 }
 

@@ -151,13 +151,16 @@ func newEnding() ending {
 	}
 }
 
+// close makes the poller take no more jobs. It goes on until stop is called.
+func (p *poller) close() { p.ask(func() { p.stage = max(p.stage, closing) }) }
+
 // drain makes the poller take no more jobs, and return in time. The poller goes on until stop is called.
 // Only the first call counts.
 func (p *poller) drain(b *part.Budget, running func() int) {
 	p.drains.Do(func() {
 		go func() {
 			p.drained <- p.leftovers(b.Drain(part.Drained{
-				Close:   func() { p.ask(func() { p.stage = max(p.stage, closing) }) },
+				Close:   p.close,
 				Quit:    p.quits,
 				Ended:   p.ended,
 				Running: running,

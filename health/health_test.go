@@ -3,6 +3,7 @@ package health_test
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
@@ -199,4 +200,35 @@ func TestShards(t *testing.T) {
 		t.Error(err)
 	}
 	daemontest.Answers(t, h, "/readyz", 503)
+}
+
+// The part of docs/health.md answers while the daemon runs, and its end is no error of the stop.
+func TestPartOfThePage(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t)
+	d, address := b.Daemon, make(chan string, 1)
+	d.AddPart(goworker.Part{Name: "health", Restart: &goworker.Backoff{}, Run: func(ctx context.Context) error {
+		server := &http.Server{Addr: "127.0.0.1:0", Handler: health.Handler(d), BaseContext: func(l net.Listener) context.Context {
+			address <- l.Addr().String()
+			return context.Background()
+		}}
+		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+		if err := server.ListenAndServe(); ctx.Err() == nil {
+			return err
+		}
+		return nil // the stop has closed it
+	}})
+	b.Start()
+	b.Idle()
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := c.Get("http://" + <-address + "/startupz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = r.Body.Close(); r.StatusCode != http.StatusOK {
+		t.Errorf("it answers %s", r.Status)
+	}
+	if err := b.Stop(); err != nil {
+		t.Error(err)
+	}
 }

@@ -40,7 +40,9 @@ func serveV2(t *testing.T, settings httpapi.Settings) *place {
 // open starts a server on the Redis.
 func (p *place) open(settings httpapi.Settings) {
 	p.t.Helper()
-	p.settings.URI = p.redis.URI()
+	if p.settings.URI == "" {
+		p.settings.URI = p.redis.URI()
+	}
 	var err error
 	if p.jobs, err = goworker.NewClient(p.settings); err != nil {
 		p.t.Fatal(err)

@@ -3,7 +3,6 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -254,12 +253,13 @@ func (i *Inspector) changeLimit(ctx context.Context, name string, d time.Duratio
 	return was, err
 }
 
-var errLimitText = errors.New(`give a number such as 3 to a limit of running jobs, and one such as 10/s, 5/m, 100/h or 10/s:3 to a rate`)
+// ErrLimitText is the error of a text that is no number of a limit. Nothing was changed.
+var ErrLimitText = prefix.New(`give a number such as 3 to a limit of running jobs, and one such as 10/s, 5/m, 100/h or 10/s:3 to a rate`)
 
 // parse reads the numbers of a limit as an operator writes them, and returns them as Redis keeps them.
 func (l LimitInfo) parse(text string) (string, error) {
 	wrong := func() error {
-		return fmt.Errorf("goworker: %q is no number for the limit %s, which counts %s: %w", text, l.Spec, l.Kind, errLimitText)
+		return prefix.Errorf("%q is no number for the limit %s, which counts %s: %w", text, l.Spec, l.Kind, ErrLimitText)
 	}
 	if !l.rate() {
 		n, err := strconv.Atoi(text)

@@ -265,7 +265,7 @@ func (i *Inspector) LimitClass(ctx context.Context, class, numbers, key string, 
 	l.Spec = control.OfClass(kind, class, key).Spec()
 	text, err := l.parse(numbers)
 	if err != nil {
-		return err
+		return prefix.Errorf("%q is no number for a limit of class %s: %w", numbers, class, ErrLimitText)
 	}
 	_, err = i.ruleClass(ctx, class, ruling{
 		what: "LimitClass", on: strings.TrimSpace("class "+class+" to "+numbers+" "+key) + holds(d), lasts: d,

@@ -30,8 +30,8 @@ type execTarget struct {
 	within time.Duration
 }
 
-// try starts the program. Nothing of a job is among its arguments or in its environment. At the end of the time its whole process
-// group is killed.
+// try starts the program. Nothing of a job is among its arguments or in its environment. When it has ended, and at the end of the time,
+// its whole process group is killed: what it has started does not outlive it.
 func (t *execTarget) try(ctx context.Context, _ string, body []byte) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
@@ -43,6 +43,9 @@ func (t *execTarget) try(ctx context.Context, _ string, body []byte) (time.Durat
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second // for a process that left the group and holds the output open
 	err := c.Run()
+	if c.Process != nil {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // no group has this number then, unless it is that of its children
+	}
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay) && c.ProcessState.Success():
 		return 0, nil

@@ -12,6 +12,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -89,6 +92,7 @@ type Stats struct {
 	Dead      int64  `json:"dead"`            // deliveries that were given up
 	Events    int64  `json:"events"`          // in accepted deliveries
 	Cut       int64  `json:"cut"`             // events that were lost before they were delivered, as far as that was reported
+	Foreign   int64  `json:"foreign"`         // entries that were passed over, because no process of goworker wrote them
 	Held      int    `json:"held"`            // deliveries that are tried again
 	Waiting   int64  `json:"waiting"`         // events in Redis
 	Error     string `json:"error,omitempty"` // why the last try failed; "": it did not
@@ -115,11 +119,20 @@ func New(of Inspects, s Settings) (*Deliverer, error) {
 		}
 	}
 	d := &Deliverer{settings: s, of: of, pace: usualPace, clock: clock.System}
+	d.pace.Receiver = receiver(s)
 	var err error
 	if d.target, err = newTarget(s); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// receiver names a receiver to the other deliverers of the webhook, so that with another URL nothing waits for what this one has asked
+// for. Redis does not learn the URL: the few bits fit too many.
+func receiver(s Settings) string {
+	digest := hmac.New(sha256.New, s.Key)
+	digest.Write([]byte(s.URL))
+	return hex.EncodeToString(digest.Sum(nil)[:4])
 }
 
 // newTarget returns where deliveries go. Its errors do not show the URL, which may hold a secret.
@@ -189,14 +202,15 @@ type pace struct {
 	waits  []time.Duration // after the first failed try, the second and so on
 	gone   time.Duration   // until the next try where the receiver answers 410
 	look   time.Duration   // how often the checks are run
+	groups time.Duration   // how often the failures are read for that, at most
 	over   time.Duration   // for how long a finding is not seen until it is over
 }
 
 // usualPace has eight tries over about an hour.
 var usualPace = pace{
-	Pace: webhook.Pace{Every: time.Second, Burst: 10}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
+	Pace: webhook.Pace{Every: time.Second, Burst: 10, MostRest: mostRest}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
 	waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 25 * time.Minute},
-	gone:  time.Hour, look: 30 * time.Second, over: 90 * time.Second,
+	gone:  time.Hour, look: 30 * time.Second, groups: time.Minute, over: 90 * time.Second,
 }
 
 // tries is how often a delivery is tried.

@@ -84,6 +84,7 @@ type State struct {
 	ease    bool            // fewer did as much, so still fewer may
 	rest    time.Time       // until then no other number is tried
 	refused int             // how many trials of more were of no use, one after the other
+	hasty   bool            // the last of them was compared with too few jobs: it does not count once there are enough
 	why     string          // the reason of the last change
 }
 
@@ -132,6 +133,10 @@ func (s State) choose(b Bounds, o Seen) (State, Decision) {
 	all := o.Busy >= full*float64(n)
 	if all {
 		s.usual, s.busy = blend(s.usual, o.Work), o.Busy
+		if s.hasty && ran(s.usual) >= enough {
+			s.hasty, s.rest = false, time.Time{}
+			s.refused--
+		}
 		if s.slow++; s.proven == nil || speed(s.proven, s.usual) >= slower {
 			s.slow = 0
 		}
@@ -232,11 +237,7 @@ func (s State) judge(b Bounds, o Seen) (State, Decision) {
 		s.trial, s.ease, s.usual, s.busy, s.proven = nil, false, nil, 0, nil // there is nothing to judge by, and no need of more
 		return s.choose(b, o)
 	}
-	runs := int64(0)
-	for _, w := range t.work {
-		runs += w.Runs
-	}
-	if t.took < b.Unit() || runs < enough && o.At.Before(t.until) {
+	if t.took < b.Unit() || ran(t.work) < enough && o.At.Before(t.until) {
 		return s, Decision{t.to, fmt.Sprintf("it is seen whether %d do more than %d", max(t.from, t.to), min(t.from, t.to))}
 	}
 	needed := t.gain() >= keeps
@@ -244,13 +245,14 @@ func (s State) judge(b Bounds, o Seen) (State, Decision) {
 	switch {
 	case t.to > t.from && needed:
 		s.usual, s.busy, s.proven = t.work, o.Busy, t.work
-		s.refused, s.rest = 0, time.Time{}
+		s.refused, s.hasty, s.rest = 0, false, time.Time{}
 		s.why = fmt.Sprintf("%d do more than %d", t.to, t.from)
 		return s.choose(b, o) // jobs that wait need not wait for another look
 	case t.to > t.from:
 		s.usual, s.busy = t.usual, t.busy
 		s.rest = o.At.Add(time.Duration(min(restFor<<min(s.refused, 8), restMost)) * b.Unit())
 		s.refused++
+		s.hasty = ran(t.usual) < enough
 		s.why = fmt.Sprintf("saturated: %d did no more than %d", t.to, t.from)
 		return s, Decision{t.from, s.why}
 	case !needed:
@@ -333,13 +335,20 @@ func sum(a, b map[string]Work) map[string]Work {
 	return all
 }
 
-// mean is how long a job runs.
-func mean(work map[string]Work) time.Duration {
-	var all Work
+// ran is how many jobs ended.
+func ran(work map[string]Work) (runs int64) {
 	for _, w := range work {
-		all.Runs, all.Time = all.Runs+w.Runs, all.Time+w.Time
+		runs += w.Runs
 	}
-	return all.Time / time.Duration(max(1, all.Runs))
+	return runs
+}
+
+// mean is how long a job runs.
+func mean(work map[string]Work) (mean time.Duration) {
+	for _, w := range work {
+		mean += w.Time
+	}
+	return mean / time.Duration(max(1, ran(work)))
 }
 
 // brief is a duration that an operator reads.

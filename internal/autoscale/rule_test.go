@@ -130,14 +130,6 @@ func (w *world) look() {
 	w.most = max(w.most, n)
 }
 
-func (w *world) log(t *testing.T) {
-	t.Helper()
-	t.Logf("%.0f s: %d workers, %.0f wait, worst wait %.0f s, %d changes, %d at most", w.now, w.workers, w.waiting, w.worst, w.changes, w.most)
-	for _, line := range w.said {
-		t.Log(line)
-	}
-}
-
 func steady(rate float64) func(float64) float64 { return func(float64) float64 { return rate } }
 
 // celery grows by what waits, and shrinks by what does not.

@@ -212,7 +212,11 @@ func (s *Scaler) Fix(n int, lasts time.Duration) bool {
 func (s *Scaler) Now() (Bounds, Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.bounds, s.said
+	d := s.said
+	if d.Reason == "" {
+		d.Reason = "nothing is decided yet"
+	}
+	return s.bounds, d
 }
 
 // Info is what the part says of itself.

@@ -146,6 +146,9 @@ func TestScaler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Bounds{Min: 2, Max: 20, Age: 10 * time.Second}, 2)
+		if says := p.Info(); says != "2..20: nothing is decided yet" || p.Answer().Reason != "nothing is decided yet" {
+			t.Errorf("before the first look it says %q, and answers %+v", says, p.Answer())
+		}
 		p.set(true, false)
 		p.renew(5 * time.Minute)
 		if n := p.Wanted().Workers; n != 20 || !strings.Contains(p.why[0], "all 2 are busy") {

@@ -10,13 +10,21 @@ import (
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
-// mostDebug is how long the log may be at another level.
-const mostDebug = time.Hour
+// MostDebug is how long the log may be at another level.
+const MostDebug = time.Hour
 
-// usualDebug is how long it is without a word.
-const usualDebug = 10 * time.Minute
+// UsualDebug is how long it is without a word.
+const UsualDebug = 10 * time.Minute
 
 var errLogger = errors.New("the program has its own logger, and only the program can change its level")
+
+// ParseLogLevel returns the level of the log of a word.
+func ParseLogLevel(word string) (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(word)) != nil || strings.ContainsAny(word, "+-") { // as error+100, which would silence the process
+		return level, errors.New("the level must be debug, info, warn or error")
+	}
+	return level, nil
+}
 
 // log changes the level of the log for a while. A second change replaces the first, and the level before the first comes back.
 func (m *Common) log(_ context.Context, c *Call) (any, error) {
@@ -30,14 +38,13 @@ func (m *Common) log(_ context.Context, c *Call) (any, error) {
 	if m.level == nil {
 		return nil, errLogger
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(args.Level)); err != nil || strings.ContainsAny(args.Level, "+-") {
-		return nil, errors.New("the level must be debug, info, warn or error") // not error+100, which would silence the process
+	level, err := ParseLogLevel(args.Level)
+	if err != nil {
+		return nil, err
 	}
-	lasts := usualDebug
+	lasts := UsualDebug
 	if args.For != 0 {
-		var err error
-		if lasts, err = For(args.For, mostDebug); err != nil {
+		if lasts, err = For(args.For, MostDebug); err != nil {
 			return nil, err
 		}
 	}

@@ -39,7 +39,7 @@ func TestLevelGoesBack(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		is(slog.LevelError)
 		change(`{"level":"debug"}`)
-		time.Sleep(usualDebug + time.Second)
+		time.Sleep(UsualDebug + time.Second)
 		is(slog.LevelError)
 	})
 }

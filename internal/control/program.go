@@ -43,7 +43,7 @@ func (p Program) Verbs(c clock.Clock) []Verb {
 		{Name: "ping", Help: "Answer", Do: v.ping},
 		{Name: "stats", Help: "Say what the process has counted, and its memory", Do: v.stats},
 		{Name: "active", Help: "List the jobs that run", Do: v.active},
-		{Name: "reserved", Help: "List the jobs that are held ahead", Do: v.reserved},
+		{Name: "reserved", Help: "List the jobs that are prefetched", Do: v.reserved},
 		{Name: "registered", Help: "List the classes with their options", Do: func(context.Context, *Call) (any, error) { return p.Classes(), nil }},
 		{Name: "conf", Help: "List the settings, without secrets", Do: func(context.Context, *Call) (any, error) { return p.Settings(), nil }},
 		{Name: "queues", Help: "Say which queues it works, and what keeps it from taking jobs", Do: func(context.Context, *Call) (any, error) { return p.Queues(), nil }},
@@ -117,10 +117,18 @@ func (v *verbs) active(_ context.Context, c *Call) (any, error) {
 func (v *verbs) reserved(ctx context.Context, _ *Call) (any, error) { return v.Ahead(ctx) }
 
 func (v *verbs) report(context.Context, *Call) (any, error) {
-	q := v.Queues()
+	q, s := v.Queues(), v.Stats()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
 	r := control.Report{
 		Ping: v.pong(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Procs: runtime.GOMAXPROCS(0),
-		Kernel: firstLine("/proc/sys/kernel/osrelease"), Ready: q.Ready, Reasons: q.Reasons,
+		Kernel: firstLine("/proc/sys/kernel/osrelease"), Heap: int64(m.HeapAlloc), Resident: usage.Resident(),
+		Lease: s.Lease, RTT: s.RTT, Queues: q.Queues, Order: q.Order, Ready: q.Ready, Reasons: q.Reasons,
+	}
+	for _, s := range v.Settings() {
+		if s.Name == "Concurrency" {
+			r.Settings = s.Value
+		}
 	}
 	r.MemoryMax, r.CPUMax = usage.Limits()
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -56,6 +56,7 @@ type registrar struct {
 
 	// These are for the loop's goroutine.
 	session *Session
+	worked  string // the list that the process works
 	before  *names // the last that Redis's record covered for certain
 	marked  bool   // the jobs on slots that began before the last change are marked
 }
@@ -68,9 +69,18 @@ type Wanted struct {
 	// Why is said in the log with the next change of Workers.
 	Why string
 
-	// Apply, unless nil, is called once the workers are registered under Queues.
+	// Apply, unless nil, is called once the workers are registered under Queues. Its error, unless it says that ctx has ended or is
+	// ErrStopped, takes the list back.
 	Apply func(context.Context) error
+
+	// Refused, unless nil, is called if the list is taken back. It does not call the Lease.
+	Refused func()
 }
+
+// applyError is an error of Apply.
+type applyError struct{ error }
+
+func (e applyError) Unwrap() error { return e.error }
 
 // request is a call of Change that waits.
 type request struct {
@@ -97,10 +107,14 @@ func (l *Lease) Change(ctx context.Context, change func(*Wanted)) error {
 		r.mu.Unlock()
 		return ErrStopped
 	}
-	before := r.wanted.Queues
+	before := r.wanted
+	r.wanted.Apply = nil
 	change(&r.wanted)
 	r.changes++
-	q := &request{queues: r.wanted.Queues != before, done: make(chan error, 1)}
+	q := &request{queues: r.wanted.Queues != before.Queues || r.wanted.Apply != nil, done: make(chan error, 1)}
+	if !q.queues {
+		r.wanted.Apply = before.Apply
+	}
 	r.requests = append(r.requests, q)
 	r.mu.Unlock()
 	r.loop.Wake()
@@ -157,12 +171,26 @@ func (r *registrar) answer(requests []*request, err error) {
 	r.requests = slices.DeleteFunc(r.requests, func(q *request) bool { return slices.Contains(requests, q) })
 }
 
-// refuse takes a list of queues back that cannot be had.
-func (r *registrar) refuse(requests []*request, queues string, err error) {
+// refuse takes a list of queues back that cannot be had, unless another one is wanted by now: that decides for all who wait.
+func (r *registrar) refuse(list string, err error) {
 	r.mu.Lock()
-	r.wanted.Queues, r.wanted.Apply = queues, nil
+	if r.wanted.Queues != list {
+		r.mu.Unlock()
+		return
+	}
+	var requests []*request
+	for _, q := range r.requests {
+		if q.queues {
+			requests = append(requests, q)
+		}
+	}
+	if r.wanted.Refused != nil {
+		r.wanted.Refused()
+	}
+	r.wanted.Queues, r.wanted.Apply, r.wanted.Refused = r.worked, nil, nil
 	r.mu.Unlock()
-	r.answer(slices.DeleteFunc(slices.Clone(requests), func(q *request) bool { return !q.queues }), err)
+	r.base.Log.Warn("the queues do not change", "from", r.worked, "to", list, "error", err)
+	r.answer(requests, err)
 }
 
 func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
@@ -173,19 +201,24 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	if s != r.session {
 		r.session, r.before, r.marked = s, s.names.Load(), false
 	}
+	if r.worked == "" {
+		r.worked = s.Record().IDQueues
+	}
 	if len(requests) == 0 && s.settled(wanted) && r.limit.Load() == int64(wanted.Workers) {
 		r.line.Close()
 		return part.Never, nil
 	}
 	err = r.apply(ctx, s, wanted)
+	var unworked applyError
 	switch {
-	case errors.Is(err, resque.ErrTaken), errors.Is(err, resque.ErrManyLists):
-		r.refuse(requests, s.Record().IDQueues, err)
+	case errors.Is(err, resque.ErrTaken), errors.Is(err, resque.ErrManyLists), errors.As(err, &unworked) && ctx.Err() == nil && !errors.Is(err, ErrStopped):
+		r.refuse(wanted.Queues, err)
 		return 0, nil
 	case err == nil:
+		r.worked = wanted.Queues
 		r.mu.Lock()
 		if r.changes == changes {
-			r.wanted.Apply = nil
+			r.wanted.Apply, r.wanted.Refused = nil, nil
 		}
 		r.mu.Unlock()
 		r.answer(requests, nil)
@@ -225,7 +258,9 @@ func (r *registrar) apply(ctx context.Context, s *Session, w Wanted) error {
 		}
 	}
 	if w.Apply != nil {
-		return w.Apply(ctx)
+		if err := w.Apply(ctx); err != nil {
+			return applyError{err}
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 )
@@ -37,4 +38,42 @@ func TestWorkersAreCovered(t *testing.T) {
 	if covered < 0 || old < 0 || added < max(covered, old) {
 		t.Errorf("the ids are covered by command %d, with the old ones by %d, and added by %d of %q", covered, old, added, m.Inner())
 	}
+}
+
+// A list that the program cannot work is not tried again: the ids of before come back, all callers that wanted it learn why, and so do the
+// log and the function that the change has given.
+func TestListThatCannotBeWorked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Slots = free{}
+	b.start()
+	broken, tried, refused := errors.New("broken"), 0, 0
+	list := func(w *Wanted) {
+		w.Queues = "work,mail"
+		w.Apply = func(context.Context) error { tried++; return broken }
+		w.Refused = func() { refused++ }
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Change(gone, list); !errors.Is(err, context.Canceled) && !errors.Is(err, broken) {
+		t.Errorf("the first caller, who does not wait, gets %v", err)
+	}
+	if err := b.Change(t.Context(), list); !errors.Is(err, broken) {
+		t.Errorf("the change returns %v", err)
+	}
+	if w := b.Wanted(); w.Queues != "work" || w.Apply != nil || w.Workers != 2 {
+		t.Errorf("it wants %+v", w)
+	}
+	if err := b.Change(t.Context(), func(w *Wanted) { w.Workers = 3 }); err != nil {
+		t.Fatal(err)
+	}
+	if tried == 0 || tried > 2 || refused != tried || b.log.count("the queues do not change") != tried {
+		t.Errorf("it was tried %d times, refused %d times, and logged %d times", tried, refused, b.log.count("the queues do not change"))
+	}
+	id := b.Session().Process.ID
+	b.eventually("the new ids are gone", func() bool {
+		ids := b.redis.List(t, "SMEMBERS", "resque:workers")
+		slices.Sort(ids)
+		return slices.Equal(ids, []string{id + "-0:work", id + "-1:work", id + "-2:work"}) && b.redis.Int(t, "HEXISTS", "resque:go:process:"+id, "id_queues_old") == 0
+	})
 }

@@ -2,34 +2,49 @@ package gateway
 
 import (
 	"context"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/feature/events"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/httpjob"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/control"
 	eventswire "github.com/goworker/goworker/internal/resque/events"
+	webhookwire "github.com/goworker/goworker/internal/resque/webhook"
 	"github.com/goworker/goworker/internal/taker"
 )
 
-// hearing makes what says to listeners what becomes of the jobs of this server. The renewals of the server's record read whether one
-// asks for it.
-func (g *Gateway) hearing() []taker.Rider {
-	if g.n.Events == nil {
-		return nil
+// hearing makes what says to listeners what becomes of the jobs of this server, and what writes for webhooks how they end badly. The
+// renewals of the server's record read whether that is asked for.
+func (g *Gateway) hearing(lend func(context.Context, func(redis.Conn) error) error) (riders []taker.Rider) {
+	h := &hearing{store: control.New(g.n.Store)}
+	process := func() string { return g.o.Server }
+	if g.n.Events != nil {
+		g.events = events.New(g.n.Base, events.Config{Now: g.n.Time.Now, Process: process})
+		h.events = g.events
 	}
-	g.events = events.New(g.n.Base, events.Config{Now: g.n.Time.Now, Process: func() string { return g.o.Server }})
-	return []taker.Rider{&hearing{events: g.events, store: control.New(g.n.Store)}}
+	if g.n.Webhooks != nil {
+		g.webhooks = webhook.New(g.n.Base, webhook.Config{Now: g.n.Time.Now, Do: lend, Process: process})
+		h.webhooks = g.webhooks
+	}
+	if g.events != nil || g.webhooks != nil {
+		riders = append(riders, h)
+	}
+	return riders
 }
 
-// hearing reads from the notice of processes what listeners ask for. Only renewals call it.
+// hearing reads from the notice of processes what listeners and deliverers of webhooks ask for. Only renewals call it.
 type hearing struct {
-	events    *events.Events
+	events    *events.Events    // nil: none
+	webhooks  *webhook.Webhooks // nil: none
 	store     control.Store
 	ends, all string // as it was heard last
 }
 
-// Load has a renewal read the notice. A server that may not read it says nothing to listeners.
+// Load has a renewal read the notice. A server that may not read it says nothing to listeners, and writes nothing for webhooks.
 func (h *hearing) Load(c *resque.Cargo) {
 	if c.Last {
 		return
@@ -38,22 +53,37 @@ func (h *hearing) Load(c *resque.Cargo) {
 		if err != nil {
 			return
 		}
-		if ends := notice[eventswire.EndsNotice]; ends != h.ends {
-			h.ends = ends
-			h.events.Ends(ends)
-		}
-		if all := notice[eventswire.AllNotice]; all != h.all {
-			h.all = all
-			h.events.All(all)
+		h.listeners(notice)
+		for field, value := range notice {
+			if name, is := strings.CutPrefix(field, webhookwire.Notice); is && h.webhooks != nil {
+				h.webhooks.Heard(name, value)
+			}
 		}
 	})
+}
+
+func (h *hearing) listeners(notice map[string]string) {
+	if h.events == nil {
+		return
+	}
+	if ends := notice[eventswire.EndsNotice]; ends != h.ends {
+		h.ends = ends
+		h.events.Ends(ends)
+	}
+	if all := notice[eventswire.AllNotice]; all != h.all {
+		h.all = all
+		h.events.All(all)
+	}
 }
 
 // Answered does nothing: Load has heard it.
 func (*hearing) Answered(bool, resque.Due) {}
 
-// startEvents begins to hear listeners.
+// startEvents begins to hear listeners, and to write for webhooks.
 func (g *Gateway) startEvents(ctx context.Context) {
+	if g.webhooks != nil {
+		g.n.Webhooks.Take(g.webhooks)
+	}
 	if g.events != nil {
 		_ = g.events.Start(ctx)
 		g.n.Events.Take(g.events)
@@ -62,6 +92,10 @@ func (g *Gateway) startEvents(ctx context.Context) {
 
 // stopEvents sends what is left. No call is under way any more.
 func (g *Gateway) stopEvents(ctx context.Context) {
+	if g.webhooks != nil {
+		g.n.Webhooks.Leave(g.webhooks)
+		g.webhooks.Close()
+	}
 	if g.events != nil {
 		g.n.Events.Leave(g.events)
 		_ = g.events.Stop(ctx)

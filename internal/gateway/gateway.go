@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/feature/events"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/leased"
 	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/outcome"
@@ -79,7 +80,8 @@ type Gateway struct {
 	ender    *leased.Ender
 	sweep    *leased.Sweep
 	taker    *taker.Taker
-	events   *events.Events // nil: the program hears no listeners
+	events   *events.Events    // nil: the program hears no listeners
+	webhooks *webhook.Webhooks // nil: and of no webhooks
 	reserved reserved
 	search   searches
 	releases releases
@@ -126,7 +128,7 @@ func New(n *neighbor.Neighbor, o Options) *Gateway {
 	g.taker = taker.New(n.Base, n.Time, taker.Config{
 		Taker:    leases.Taker{ID: o.Server, Host: n.Host, PID: os.Getpid(), Version: o.Version, Started: n.Clock.Now()},
 		Tracking: n.Tracking, MultiQueue: n.MultiQueue, Do: lend, Now: g.about, NoHistory: n.NoHistory,
-	}, g.hearing()...)
+	}, g.hearing(lend)...)
 	d.took, g.ender.Took = g.taker.Took, g.taker.Took
 	d.finished = func(a Ack) {
 		class := g.classes.done(a.Queue, a.ID)

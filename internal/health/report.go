@@ -20,6 +20,7 @@ type Poller struct {
 	Fenced    bool // the lease is not held
 	Stopping  bool
 	Held      bool // the program has paused the process
+	Operated  bool // an operator has paused the process
 	Paused    bool // the fleet is paused
 }
 
@@ -44,20 +45,21 @@ type Signs struct {
 
 // Report is how a daemon is. The public Health has the same fields, and says what each of them is.
 type Report struct {
-	Running         bool
-	Live            bool
-	Ready           bool
-	Stopping        bool
-	Reasons         []string
-	LastExchange    time.Time
-	ExchangeAge     time.Duration
-	LeaseHeld       bool
-	LeaseAge        time.Duration
-	AwaySince       time.Time
-	PausedByProgram bool
-	PausedByFleet   bool
-	PausedByGate    bool
-	GateReason      string
+	Running          bool
+	Live             bool
+	Ready            bool
+	Stopping         bool
+	Reasons          []string
+	LastExchange     time.Time
+	ExchangeAge      time.Duration
+	LeaseHeld        bool
+	LeaseAge         time.Duration
+	AwaySince        time.Time
+	PausedByProgram  bool
+	PausedByOperator bool
+	PausedByFleet    bool
+	PausedByGate     bool
+	GateReason       string
 }
 
 // Say adds a reason.
@@ -116,15 +118,18 @@ func (s Signs) Report() Report {
 		}
 	}
 	r.pauses(p, s.Gate)
-	r.Ready = r.Live && p.Connected && r.LeaseHeld && !r.Stopping && !r.PausedByProgram && !r.PausedByFleet && !r.PausedByGate
+	r.Ready = r.Live && p.Connected && r.LeaseHeld && !r.Stopping && !r.PausedByProgram && !r.PausedByOperator && !r.PausedByFleet && !r.PausedByGate
 	return r
 }
 
 // pauses takes what keeps a daemon from taking jobs although it could.
 func (r *Report) pauses(p Poller, g gate.State) {
-	r.PausedByProgram, r.PausedByFleet = p.Held, p.Paused
+	r.PausedByProgram, r.PausedByOperator, r.PausedByFleet = p.Held, p.Operated, p.Paused
 	if p.Held {
 		r.Say("the program or the signal USR2 has paused this process: call Resume, or send CONT")
+	}
+	if p.Operated {
+		r.Say("an operator has paused this process by remote control: run goworker control resume --self, with --to for this process alone")
 	}
 	if p.Paused {
 		r.Say("the key pause-all-workers pauses the whole fleet: remove it")
@@ -156,6 +161,7 @@ func (r *Report) Merge(of Report, name string, away time.Time, first bool) {
 		r.AwaySince = of.AwaySince
 	}
 	r.PausedByProgram = r.PausedByProgram || of.PausedByProgram
+	r.PausedByOperator = r.PausedByOperator || of.PausedByOperator
 	r.PausedByFleet = r.PausedByFleet || of.PausedByFleet
 	if of.PausedByGate {
 		r.PausedByGate, r.GateReason = true, of.GateReason

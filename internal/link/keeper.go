@@ -61,7 +61,7 @@ const owner = "poller"
 // whenever the link has something to take.
 func NewKeeper(b part.Base, track bool, interval time.Duration, signal chan<- struct{}) *Keeper {
 	return &Keeper{
-		base: b, track: track, interval: interval, signal: signal,
+		base: b.Of(owner), track: track, interval: interval, signal: signal,
 		replies: make(chan Reply, 1), dialed: make(chan Dialed, 1),
 	}
 }
@@ -83,15 +83,17 @@ func (k *Keeper) Dial(ctx context.Context) {
 	k.dialing = true
 	wait := k.base.Clock.NewTimer(k.retry.Attempt())
 	go func() {
+		d := Dialed{err: errDialer}
+		defer func() { k.dialed <- d }() // however it ends: Stop waits for it
+		defer k.base.Catch(owner)
 		defer wait.Stop()
 		select {
 		case <-wait.C():
 		case <-ctx.Done():
-			k.dialed <- Dialed{err: ctx.Err()}
+			d.err = ctx.Err()
 			return
 		}
-		l, err := Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Noticed, k.Keys...)
-		k.dialed <- Dialed{l, err}
+		d.link, d.err = Dial(ctx, k.base, k.track, PingEvery, k.signal, k.replies, k.Noticed, k.Keys...)
 	}()
 }
 

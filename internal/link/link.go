@@ -87,13 +87,20 @@ func (l *Link) Send(x *resque.Exchange) {
 func (l *Link) exchange() {
 	defer l.wg.Done()
 	for x := range l.requests {
-		err := l.base.Store.Send(l.Conn, x)
-		var out resque.Exchanged
-		if err == nil {
-			out, err = l.base.Store.Receive(l.Conn, x)
-		}
-		l.replies <- Reply{Link: l, Exchanged: out, Err: err}
+		l.do(x)
 	}
+}
+
+// do does one exchange. There is a reply to each, however it ends.
+func (l *Link) do(x *resque.Exchange) {
+	r := Reply{Link: l, Err: errDialer}
+	defer func() { l.replies <- r }()
+	defer l.base.Catch("connection")
+	err := l.base.Store.Send(l.Conn, x)
+	if err == nil {
+		r.Exchanged, err = l.base.Store.Receive(l.Conn, x)
+	}
+	r.Err = err
 }
 
 // Shut closes both connections and waits for the goroutines. An exchange in flight

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +46,7 @@ type Tracking struct {
 
 // DialPair connects and, if asked, sets up tracking, with a PING to its connection this often. The signal
 // channel gets a value, if it has room, whenever there is something to take. The end of ctx breaks the
-// connections, so that no read outlives it.
+// connections, so that no read outlives it. A panic of their goroutines has the part fail that b is of; see part.Base.Of.
 func DialPair(ctx context.Context, b part.Base, tracking *Tracking, pings time.Duration, signal chan<- struct{}) (*Pair, error) {
 	c, err := b.Dialer.Dial(ctx)
 	if err != nil {
@@ -89,8 +90,20 @@ func (p *Pair) Used() { p.used.Store(true) }
 func (p *Pair) listen(tracking *Tracking, done chan struct{}) {
 	defer p.wg.Done()
 	defer close(done)
-	for {
-		keys, all, err := tracking.Receive(p.Wake, 3*p.pings)
+	for p.hear(tracking) {
+	}
+}
+
+// errDialer is the end of a connection or of an attempt to connect, if a function of the program's Dialer panics or
+// ends the goroutine.
+var errDialer = errors.New("the Dialer of the program, or a connection of it, did not return: it panicked or ended its goroutine")
+
+// hear waits for the next message, and reports whether there may be more.
+func (p *Pair) hear(tracking *Tracking) bool {
+	var keys []string
+	var all bool
+	err := errDialer
+	defer func() {
 		p.mu.Lock()
 		p.changed = append(p.changed, keys...)
 		p.all = p.all || all
@@ -99,10 +112,10 @@ func (p *Pair) listen(tracking *Tracking, done chan struct{}) {
 		if err != nil || all || len(keys) > 0 {
 			p.wake()
 		}
-		if err != nil {
-			return
-		}
-	}
+	}()
+	defer p.base.Catch("connection")
+	keys, all, err = tracking.Receive(p.Wake, 3*p.pings)
+	return err == nil
 }
 
 func (p *Pair) wake() {
@@ -114,6 +127,7 @@ func (p *Pair) wake() {
 
 func (p *Pair) ping(done <-chan struct{}) {
 	defer p.wg.Done()
+	defer p.base.Catch("connection")
 	timer := p.base.Clock.NewTimer(p.pings)
 	defer timer.Stop()
 	for {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/feature/events"
+	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -30,6 +31,9 @@ type Neighbor struct {
 
 	// Events is the seat among the Features for what says to listeners how jobs end. nil: the program hears no listeners.
 	Events *events.Seat
+
+	// Webhooks is the seat among the Features for what writes for webhooks how jobs end badly. nil: the program hears of none.
+	Webhooks *webhook.Seat
 
 	// Time is the clock of the Features: Redis's. A package that hears Redis's time calls Saw.
 	Time *fleet.Clock

@@ -184,6 +184,37 @@ func TestNeverReady(t *testing.T) {
 	}
 }
 
+// What a Run does when it is stopped before it was ready is part of the reason why it did not start.
+func TestStopBeforeReady(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		end  func() error
+		want string
+	}{
+		"nil":      {func() error { return nil }, "starting web: context canceled"},
+		"an error": {func() error { return errBroken }, "starting web: broken"},
+		"a panic":  {func() error { panic(errBroken) }, "part web failed: panic: broken"},
+	} {
+		for _, late := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				want := tc.want
+				if late {
+					want = map[string]string{"nil": "starting web: it did not start in 30s", "an error": "starting web: it did not start in 30s: broken", "a panic": want}[name]
+				} else {
+					clock.System.AfterFunc(time.Second, cancel)
+				}
+				c := newCrew()
+				left, broken, stopErr := crewed(ctx, c, Part{Name: "web", AwaitReady: true, Run: func(ctx context.Context) error { <-ctx.Done(); return tc.end() }})
+				if broken == nil || broken.Error() != want || len(left) > 0 || stopErr != nil || stateOf(c, "web").State != Failed {
+					t.Errorf("%s, late: %v: left %q, %v and %v, want %q", name, late, left, broken, stopErr, want)
+				}
+			})
+		}
+	}
+}
+
 // A part that fails while another one starts ends that start.
 func TestFailureDuringAStart(t *testing.T) {
 	t.Parallel()
@@ -307,6 +338,57 @@ func TestInfo(t *testing.T) {
 			t.Errorf("%q do not run", down)
 		}
 	})
+}
+
+// A function of a part may end its goroutine, as t.FailNow does. Nothing waits for it then, and the part's state says so.
+func TestFunctionsThatExit(t *testing.T) {
+	t.Parallel()
+	exit := func(context.Context) error { runtime.Goexit(); return nil }
+	for name, tc := range map[string]struct {
+		part    Part
+		started bool
+		want    string
+	}{
+		"Start": {Part{Name: "lease", Start: exit}, false, "it ended its goroutine and did not return"}, // that of an own part has no goroutine of its own
+		"Stop":  {Part{Name: "web", Stop: exit}, true, "it ended its goroutine and did not return"},
+		"Info":  {Part{Name: "web", Info: func() any { runtime.Goexit(); return nil }}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				c, over := newCrew(), make(chan error, 1)
+				go func() {
+					defer close(over)
+					left, broken, stopErr := crewed(ctx, c, tc.part)
+					if c.Started() {
+						broken = nil // the end of ctx
+					}
+					over <- errors.Join(broken, stopErr)
+					if len(left) > 0 {
+						t.Errorf("left %q", left)
+					}
+				}()
+				synctest.Wait()
+				if c.Started() != tc.started {
+					t.Fatalf("started: %v", c.Started())
+				}
+				for range 2 {
+					if began, s := time.Now(), stateOf(c, tc.part.Name); tc.part.Info != nil && (s.Info != "it ended its goroutine and did not return" || time.Since(began) > 0) {
+						t.Errorf("after %v Info is %v", time.Since(began), s.Info)
+					}
+				}
+				cancel()
+				err, returned := <-over
+				if !returned || tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+					t.Errorf("it returned: %v, %v, want %q", returned, err, tc.want)
+				}
+				if s, failed := stateOf(c, tc.part.Name), tc.want != ""; (s.State == Failed) != failed || (s.Err != nil) != failed {
+					t.Errorf("%+v", s)
+				}
+			})
+		})
+	}
 }
 
 func TestPartsThatContradictThemselves(t *testing.T) {

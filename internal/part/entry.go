@@ -118,14 +118,23 @@ func (e *entry) stop(ctx context.Context) (err error) {
 	return err
 }
 
-// guard calls f. A panic is a Failure.
-func (e *entry) guard(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &Failure{Part: e.Name, Err: panicked{v}, Stack: debug.Stack()}
-		}
+// errExited is the error of a function that has called runtime.Goexit, as t.FailNow does.
+var errExited = errors.New("it ended its goroutine and did not return")
+
+// guard calls f and waits for its end. f has a goroutine of its own, since it may end that. A panic is a Failure.
+func (e *entry) guard(f func() error) error {
+	err, done := errExited, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &Failure{Part: e.Name, Err: panicked{v}, Stack: debug.Stack()}
+			}
+		}()
+		err = f()
 	}()
-	return f()
+	<-done
+	return err
 }
 
 // launch calls the part's Run in a goroutine. Where the part says itself when it is ready, launch waits for that.
@@ -145,6 +154,9 @@ func (e *entry) launch(ctx context.Context) error {
 	case <-ctx.Done():
 		e.cancel()
 		<-e.ended
+		if e.err != nil {
+			return e.err
+		}
 		return context.Cause(ctx)
 	}
 }
@@ -258,7 +270,10 @@ func (e *entry) ask() <-chan struct{} {
 		go func() {
 			var info any
 			if err := e.guard(func() error { info = e.Info(); return nil }); err != nil {
-				info = err.(*Failure).Err.Error()
+				if failure := (*Failure)(nil); errors.As(err, &failure) {
+					err = failure.Err
+				}
+				info = err.Error()
 			}
 			e.mu.Lock()
 			defer e.mu.Unlock()

@@ -44,6 +44,14 @@ func (b Base) Catch(part string) {
 	}
 }
 
+// Of returns a Base whose Catch names this part, whatever it is called with: for what several parts have in common.
+func (b Base) Of(part string) Base {
+	if crashed := b.Crashed; crashed != nil {
+		b.Crashed = func(_ string, value any, stack []byte) { crashed(part, value, stack) }
+	}
+	return b
+}
+
 // Line returns a connection of the part's own, which has not dialed yet. limit bounds connecting
 // and each reply; 0 leaves them to the settings.
 func (b Base) Line(limit time.Duration) conn.Line {
@@ -86,7 +94,18 @@ func (p Part) check() error {
 	return nil
 }
 
-// Sort orders parts so that each comes after all it requires, and otherwise as they were given.
+// once returns each of the names once, in a slice of its own.
+func once(names []string) (unique []string) {
+	for _, name := range names {
+		if !slices.Contains(unique, name) {
+			unique = append(unique, name)
+		}
+	}
+	return unique
+}
+
+// Sort orders parts so that each comes after all it requires, and otherwise as they were given. Each then names
+// what it requires once.
 func Sort(parts []Part) ([]Part, error) {
 	byName := make(map[string]Part, len(parts))
 	for _, p := range parts {
@@ -121,6 +140,7 @@ func Sort(parts []Part) ([]Part, error) {
 			}
 		}
 		placed[p.Name] = true
+		p.Requires = once(p.Requires)
 		sorted = append(sorted, p)
 		return nil
 	}

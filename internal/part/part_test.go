@@ -91,3 +91,28 @@ func TestAround(t *testing.T) {
 		t.Error("a part that is not there was found")
 	}
 }
+
+// What a part requires is named once, also where the program or the arrangement names it twice.
+func TestRequiresNamesEachPartOnce(t *testing.T) {
+	t.Parallel()
+	given := []string{"db", "poller", "db"}
+	sorted, err := Arrange(Own, nil, []Part{{Name: "db"}, {Name: "web", Requires: given}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range sorted {
+		seen := make(map[string]bool)
+		for _, name := range p.Requires {
+			if seen[name] {
+				t.Errorf("%s requires %q", p.Name, p.Requires)
+			}
+			seen[name] = true
+		}
+		if p.Name == "workers" && (!seen["records"] || !seen["db"] || !seen["control"]) || p.Name == "web" && len(seen) != 2 {
+			t.Errorf("%s requires %q", p.Name, p.Requires)
+		}
+	}
+	if !slices.Equal(given, []string{"db", "poller", "db"}) {
+		t.Errorf("the program's list is now %q", given)
+	}
+}

@@ -142,7 +142,7 @@ func (b *Budget) stopPart(base context.Context, p Part, step Step, entered time.
 func (b *Budget) call(f func() error, share func(from time.Time) (until time.Time, late time.Duration), end func()) error {
 	done := make(chan error, 1)
 	go func() {
-		err := errors.New("it ended its goroutine and did not return")
+		err := errExited
 		defer func() { done <- err }()
 		err = f()
 	}()

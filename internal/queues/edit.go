@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,9 +9,26 @@ import (
 
 // This file changes a list of queues that a daemon works already. What Parse would refuse is refused with the same words.
 
+// CheckEntries returns an error for lists of which Parse would refuse an entry, and for lists without one. An exclusion may be alone.
+func CheckEntries(lists []string) error {
+	var q Spec
+	for part := range parts(lists) {
+		if err := q.add(part); err != nil {
+			return err
+		}
+	}
+	if len(q.Patterns)+len(q.excluded) == 0 {
+		return errors.New("no queue is named; name at least one, as in high,low")
+	}
+	return nil
+}
+
 // With returns the list with the entries of other lists behind its own. An entry that it has already keeps its place, and
 // takes the weight if one is given.
 func (q Spec) With(lists []string) (Spec, error) {
+	if err := CheckEntries(lists); err != nil {
+		return Spec{}, err
+	}
 	q.Patterns, q.excluded = slices.Clone(q.Patterns), slices.Clone(q.excluded)
 	for part := range parts(lists) {
 		var one Spec
@@ -42,6 +60,9 @@ func (q Spec) With(lists []string) (Spec, error) {
 // Without returns the list without some of its entries: names, patterns, and exclusions with their exclamation mark. A weight
 // behind a name is not looked at.
 func (q Spec) Without(lists []string) (Spec, error) {
+	if err := CheckEntries(lists); err != nil {
+		return Spec{}, err
+	}
 	q.Patterns, q.excluded = slices.Clone(q.Patterns), slices.Clone(q.excluded)
 	heavy := func(p Queue) bool { return p.weight != 1 }
 	had := slices.ContainsFunc(q.Patterns, heavy)

@@ -38,6 +38,9 @@ func TestEdit(t *testing.T) {
 		{"a,b", without("c"), `the list "a,b" has no "c"`},
 		{"a,!b", without("!c"), `the list "a,!b" has no "!c"`},
 		{"mail_*", without("mail_a"), `the list "mail_*" has "mail_a" by a pattern; exclude it with !mail_a, or remove the pattern`},
+		{"a", without(), "no queue is named; name at least one, as in high,low"},
+		{"a", with(" ,", ""), "no queue is named; name at least one, as in high,low"},
+		{"a", with("x y , z"), "a,x y,z"}, // as at the start
 		{"a", without("a"), "you must specify at least one queue: with the flag -queues, as in -queues=high,low or -queues='*', or in the settings' QueuesString or Queues"},
 		{"a,!b", without("a"), `you must specify at least one queue: "!b" only excludes; put * beside it to work all others`},
 		{"msgpack:a", with("msgpack:*"), `no pattern finds a MessagePack queue, and "msgpack:*" is one; name each queue, as in msgpack:calc`},

@@ -17,7 +17,6 @@ import (
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/queues"
-	"github.com/goworker/goworker/internal/resque"
 )
 
 // MostWorkers is how many workers a process may have: other processes must be able to unregister them all.
@@ -198,12 +197,9 @@ func (r *Roster) relist(ctx context.Context, edit func(queues.Spec) (queues.Spec
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		next := r.wanted // of two changes at a time both callers get the later one
-		w.Queues, w.Apply = next.Label(), func(ctx context.Context) error { return r.apply(ctx, next) }
+		w.Queues, w.Apply, w.Refused = next.Label(), func(ctx context.Context) error { return r.apply(ctx, next) }, r.refused
 	})
 	if err != nil {
-		if errors.Is(err, resque.ErrTaken) || errors.Is(err, resque.ErrManyLists) {
-			r.refused()
-		}
 		return c, fmt.Errorf("changing the queues to %s: %w", c.To, err)
 	}
 	for j := range r.Lease.Status.Jobs {

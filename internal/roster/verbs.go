@@ -48,8 +48,8 @@ func (r *Roster) Verbs() []control.Verb {
 	}
 }
 
-// mostLapse is how long a change of the concurrency may last that ends by itself.
-const mostLapse = 7 * 24 * time.Hour
+// MostLapse is how long a change of the concurrency may last that ends by itself.
+const MostLapse = 7 * 24 * time.Hour
 
 // doResize changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say needs the level full.
 func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
@@ -60,17 +60,19 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	if err := c.Decode(&args); err != nil {
 		return nil, err
 	}
-	lasts, err := control.For(args.For, mostLapse)
+	lasts, err := control.For(args.For, MostLapse)
 	if err != nil {
 		return nil, err
 	}
-	n, err := strconv.Atoi(args.Workers)
-	if err == nil && strings.ContainsAny(args.Workers[:1], "+-") {
+	n, more, err := ParseWorkers(args.Workers)
+	if more {
 		n += r.workers()
 	}
 	switch {
-	case err != nil || n < 1 || n > MostWorkers:
-		return nil, fmt.Errorf("workers is %q: it must be a number from 1 to %d, or a change to one, as in +4", args.Workers, MostWorkers)
+	case err != nil:
+		return nil, err
+	case n < 1 || n > MostWorkers:
+		return nil, fmt.Errorf("workers is %q, which makes %d: %w", args.Workers, n, errWorkers)
 	case n > max(r.Workers, r.Most):
 		if err := c.Full(); err != nil {
 			return nil, err
@@ -78,6 +80,19 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	}
 	change, err := r.ResizeFor(ctx, n, lasts)
 	return answerFor(change, lasts, err)
+}
+
+var errWorkers = fmt.Errorf("it must be a number from 1 to %d, or a change to one, as in +4", MostWorkers)
+
+// ParseWorkers reads how many jobs are to run at a time: "12", or so many more or fewer than do, as "+4" and "-4".
+func ParseWorkers(text string) (n int, more bool, err error) {
+	if n, err = strconv.Atoi(text); err == nil {
+		more = strings.ContainsAny(text[:1], "+-")
+	}
+	if err != nil || !more && n < 1 || n > MostWorkers || n < -MostWorkers {
+		return 0, false, fmt.Errorf("workers is %q: %w", text, errWorkers)
+	}
+	return n, more, nil
 }
 
 // workers returns how many jobs are to run at a time.

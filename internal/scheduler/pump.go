@@ -217,7 +217,7 @@ func (p *Pump) connect(ctx context.Context) error {
 		return nil
 	}
 	p.dialed = p.base.Clock.Now()
-	l, err := link.Dial(ctx, p.base, track, pumpPings, p.loop.Woken(), nil, nil)
+	l, err := link.Dial(ctx, p.base.Of("schedule"), track, pumpPings, p.loop.Woken(), nil, nil)
 	p.link = l
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"github.com/goworker/goworker"
 )
 
-// partVar adds a part to the program that fails as soon as the first job runs: "restart" may be started again three times and panics
-// each time, and "once" returns an error.
+// partVar adds a part to the program that fails as soon as the first job runs, in this way; "restart" may be started again three times
+// and panics each time.
 const partVar = "GOWORKER_CRASH_PART"
 
 var errPort = errors.New("the port is in use")
@@ -33,8 +34,13 @@ func addBadPart() {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		if kind == "restart" {
+		switch kind {
+		case "restart", "panic":
 			panic(errPort)
+		case "exit":
+			runtime.Goexit()
+		case "return":
+			return nil
 		}
 		return errPort
 	}}
@@ -53,7 +59,10 @@ func TestFailedPartEndsTheProgram(t *testing.T) {
 		says     string
 	}{
 		"restart": {3, "goworker: part metrics failed: it was started 4 times in 10m0s, and failed again: panic: the port is in use"},
-		"once":    {0, "goworker: part metrics failed: the port is in use"},
+		"error":   {0, "goworker: part metrics failed: the port is in use"},
+		"panic":   {0, "goworker: part metrics failed: panic: the port is in use"},
+		"exit":    {0, "goworker: part metrics failed: its Run ended its goroutine and did not return"},
+		"return":  {0, "goworker: part metrics failed: its Run returned, and the daemon had not stopped it"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -171,6 +171,16 @@ func (c wildConn) DoWithTimeout(d time.Duration, command string, args ...any) (a
 	return c.ConnWithTimeout.DoWithTimeout(d, command, args...)
 }
 
+func (c wildConn) Send(command string, args ...any) error {
+	c.panics()
+	return c.ConnWithTimeout.Send(command, args...)
+}
+
+func (c wildConn) ReceiveWithTimeout(d time.Duration) (any, error) {
+	c.panics()
+	return c.ConnWithTimeout.ReceiveWithTimeout(d)
+}
+
 func (c wildConn) Do(command string, args ...any) (any, error) {
 	c.panics()
 	return c.ConnWithTimeout.Do(command, args...)
@@ -207,6 +217,56 @@ func TestPanicOfAnOwnPart(t *testing.T) {
 			case <-stopped:
 			default:
 				t.Error("the program's part was not stopped")
+			}
+		})
+	}
+}
+
+// A Dialer of the program that panics on one of the poller's goroutines, or a connection of it, ends the daemon in order too. The jobs
+// that ran end and are committed, or run again when the process was found dead.
+func TestPanicOfADialer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ part, in string }{
+		"while it dials":      {"poller", "link.(*Keeper).Dial.func"},
+		"with an exchange":    {"poller", "link.(*Link).do"},
+		"with a notification": {"poller", "link.(*Pair).hear"},
+		"while it subscribes": {"poller", "link.(*Pair).subscribe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wild := new(atomic.Bool)
+			b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.URI = strings.Replace(s.URI, "redis", "wild", 1) })
+			b.Daemon.RegisterDialer("wild", func(_ context.Context, uri string, _ goworker.DialOptions) (goworker.Dialer, error) {
+				return goworker.DialerFunc(func(context.Context) (redis.Conn, error) {
+					c, err := redis.DialURL(strings.Replace(uri, "wild", "redis", 1))
+					if err != nil {
+						return nil, err
+					}
+					w := wildConn{c.(redis.ConnWithTimeout), tc.in, wild}
+					w.panics()
+					return w, nil
+				}), nil
+			})
+			b.Start()
+			b.Push(daemontest.Job("Hold", "a"))
+			b.Reaches("jobs that run", 1, b.Runs.Started)
+			wild.Store(true)
+			b.Redis.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			b.Redis.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+			b.Push(daemontest.Job("Mark", "b"))
+			b.Eventually("it stops", func() bool { return b.Log.Count("stopping: taking no more jobs") == 1 })
+			b.Open()
+			err := b.Wait()
+			var failed *goworker.PartError
+			if !errors.As(err, &failed) || failed.Part != tc.part || !errors.Is(err, errPart) || !strings.Contains(string(failed.Stack), tc.in) {
+				t.Errorf("Run returns %v", err)
+			}
+			next := daemontest.SetupOn(t, b.Redis)
+			next.Open()
+			next.Start()
+			next.Eventually("both jobs are committed", func() bool { return next.Stat("processed") == 2 })
+			if next.Stat("failed") != 0 || len(next.Queue("work")) > 0 || b.Runs.Ends("a")+next.Runs.Ends("a") == 0 {
+				t.Errorf("%d failed, %q wait", next.Stat("failed"), next.Queue("work"))
 			}
 		})
 	}
@@ -263,6 +323,46 @@ func TestOnReadyAndOnStopping(t *testing.T) {
 		if !strings.Contains(b.Log.Text(), line) {
 			t.Errorf("the log lacks %q:\n%s", line, b.Log.Text())
 		}
+	}
+}
+
+// From the stop on the daemon takes no jobs, also if a part that requires the poller still starts. The hooks of the run are called once
+// if it still comes up, and not at all if it does not.
+func TestStopWhileAPartStarts(t *testing.T) {
+	t.Parallel()
+	for name, starts := range map[string]error{"it starts": nil, "it does not": errPart} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = daemontest.Soon })
+			starting, release := make(chan struct{}), make(chan struct{})
+			b.Daemon.AddPart(goworker.Part{Name: "web", Requires: []string{"poller"}, Start: func(context.Context) error {
+				close(starting)
+				<-release
+				return starts
+			}})
+			var calls, ready, stopping atomic.Int64
+			b.Daemon.OnReady(func() { ready.Store(calls.Add(1)) })
+			b.Daemon.OnStopping(func() { stopping.Store(calls.Add(1)) })
+			b.Start()
+			<-starting
+			b.Push(daemontest.Job("Hold", "before"))
+			b.Reaches("jobs that run", 1, b.Runs.Started)
+			b.Cancel()
+			b.Eventually("it takes no more jobs", func() bool { return b.Daemon.Health().Stopping })
+			b.Push(daemontest.Job("Mark", "after"))
+			b.Open()
+			b.Reaches("committed jobs", 1, func() int { return b.Stat("processed") })
+			close(release)
+			if err := b.Wait(); err != nil && (starts == nil || !errors.Is(err, errPart)) {
+				t.Error(err)
+			}
+			if b.Runs.Starts("after") > 0 || b.Runs.Ends("before") != 1 || b.Stat("processed") != 1 || len(b.Queue("work")) != 1 {
+				t.Errorf("the later job ran %d times, %d were processed, %q wait", b.Runs.Starts("after"), b.Stat("processed"), b.Queue("work"))
+			}
+			if up := starts == nil; up && (ready.Load() != 1 || stopping.Load() != 2) || calls.Load() != map[bool]int64{true: 2}[up] {
+				t.Errorf("the hooks were called %d times, OnReady at %d and OnStopping at %d", calls.Load(), ready.Load(), stopping.Load())
+			}
+		})
 	}
 }
 

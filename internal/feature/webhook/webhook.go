@@ -20,6 +20,7 @@ import (
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque/events"
 	"github.com/goworker/goworker/internal/resque/webhook"
 )
@@ -27,10 +28,15 @@ import (
 // proveWithin is how long Redis may take to say whether it lets a process write.
 const proveWithin = 2 * time.Second
 
+// mostKnown is how many announced webhooks a process knows at a time. Deliverers announce no more than webhook.MostWebhooks, and any
+// program that writes to Redis can announce more.
+const mostKnown = 4 * webhook.MostWebhooks
+
 // Config is what Webhooks are given of their process.
 type Config struct {
-	Now func() time.Time                                            // Redis's time
-	Do  func(ctx context.Context, f func(c redis.Conn) error) error // a short call on one of the daemon's connections
+	Now     func() time.Time                                            // Redis's time
+	Do      func(ctx context.Context, f func(c redis.Conn) error) error // a short call on one of the daemon's connections
+	Process func() string                                               // as whom it is in the fleet
 }
 
 // Webhooks are those that a process writes for. All methods are safe for concurrent use.
@@ -38,6 +44,7 @@ type Webhooks struct {
 	Config
 	base   part.Base
 	store  webhook.Store
+	seat   Seat            // its own, which it holds
 	ctx    context.Context // ends with the last job
 	cancel context.CancelFunc
 	proofs sync.WaitGroup
@@ -46,6 +53,7 @@ type Webhooks struct {
 
 	mu    sync.Mutex
 	known map[string]*known
+	said  logging.Once
 }
 
 // hook is a webhook that the process writes for.
@@ -59,57 +67,94 @@ type hook struct {
 // known is a webhook that was announced.
 type known struct {
 	hook
-	proven bool // Redis lets the process write
+	value   string // the announcement
+	proving bool
+	proven  bool // Redis lets the process write
 }
 
 // New returns Webhooks of a process.
 func New(b part.Base, c Config) *Webhooks {
 	w := &Webhooks{Config: c, base: b, store: webhook.New(b.Store), known: make(map[string]*known)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.seat.Take(w)
 	return w
 }
 
 // Feature makes the feature. It comes last in the list: what it says of an end is what all features made of it.
-func (w *Webhooks) Feature(outcome.Deps) outcome.Feature {
-	return outcome.Feature{
-		Name: "webhook",
-		Bind: func(c *outcome.Class) outcome.Policy {
-			if c == nil { // of bad ends
-				return policy{w: w}
-			}
-			return nil
-		},
-		Close: func() {
-			w.mu.Lock()
-			w.cancel() // no proof begins after this
-			w.mu.Unlock()
-			w.proofs.Wait()
-		},
-	}
+func (w *Webhooks) Feature(d outcome.Deps) outcome.Feature {
+	f := w.seat.Feature(d)
+	f.Close = w.Close
+	return f
 }
 
-// Heard hears an announcement. One that is gone was lost with the notice, and holds until its time is over: its deliverers may be
-// away, and this is for them.
+// Close ends the proofs. No announcement is heard any more.
+func (w *Webhooks) Close() {
+	w.mu.Lock()
+	w.cancel() // no proof begins after this
+	w.mu.Unlock()
+	w.proofs.Wait()
+}
+
+// Seat is where Webhooks take part in the ends of jobs. The features with which a client's servers end jobs are made once, while
+// servers come and go: the last that came has the seat. A daemon's Webhooks have a seat of their own. All methods are safe for
+// concurrent use.
+type Seat struct{ held atomic.Pointer[Webhooks] }
+
+// Take gives the seat to Webhooks.
+func (s *Seat) Take(w *Webhooks) { s.held.Store(w) }
+
+// Leave leaves the seat empty, if these Webhooks have it.
+func (s *Seat) Leave(w *Webhooks) { s.held.CompareAndSwap(w, nil) }
+
+// Feature makes the feature of those that have the seat. It comes last in the list.
+func (s *Seat) Feature(outcome.Deps) outcome.Feature {
+	return outcome.Feature{Name: "webhook", Bind: func(c *outcome.Class) outcome.Policy {
+		if c == nil { // of bad ends
+			return policy{seat: s}
+		}
+		return nil
+	}}
+}
+
+// Heard hears an announcement, also again and again. One that is gone was lost with the notice, and holds until its time is over: its
+// deliverers may be away, and this is for them.
 func (w *Webhooks) Heard(name, value string) {
-	a, ok := webhook.ParseAnnouncement(value)
-	if !ok || !webhook.IsName(name) {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ctx.Err() != nil {
+	k := w.known[name]
+	if w.ctx.Err() != nil || k != nil && k.value == value || !webhook.IsName(name) {
 		return
 	}
-	k := w.known[name]
-	if k == nil {
+	a, ok := webhook.ParseAnnouncement(value)
+	if !ok {
+		return
+	}
+	now := w.base.Clock.Now()
+	maps.DeleteFunc(w.known, func(name string, k *known) (over bool) {
+		if over = !now.Before(k.until); over {
+			w.said.Over(name)
+		}
+		return over
+	})
+	asked := min(time.UnixMilli(a.Until).Sub(w.Now()), webhook.Announced)
+	switch k = w.known[name]; {
+	case asked <= 0:
+		delete(w.known, name)
+	case k == nil && len(w.known) >= mostKnown:
+		if w.said.News("", "full") {
+			w.base.Log.Warn("more webhooks are announced than a process writes for; it writes for none that is announced later", "webhooks", mostKnown)
+		}
+	case k == nil:
 		k = new(known)
 		w.known[name] = k
-		w.prove(name)
-	}
-	asked := min(time.UnixMilli(a.Until).Sub(w.Now()), webhook.Announced)
-	k.hook = hook{name: name, until: w.base.Clock.Now().Add(asked), kinds: a.Kinds, args: a.Arguments}
-	if asked <= 0 {
-		delete(w.known, name)
+		w.said.Over("")
+		fallthrough
+	default:
+		k.hook, k.value = hook{name: name, until: now.Add(asked), kinds: a.Kinds, args: a.Arguments}, value
+		if !k.proving { // a permission may have been given, or taken, since
+			k.proving = true
+			w.prove(name)
+		}
 	}
 	w.publish()
 }
@@ -117,8 +162,9 @@ func (w *Webhooks) Heard(name, value string) {
 // publish has Settle see what is known. The caller holds the mutex.
 func (w *Webhooks) publish() {
 	var wanted []hook
+	now := w.base.Clock.Now()
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
-		if k := w.known[name]; k.proven && len(wanted) < webhook.MostWebhooks {
+		if k := w.known[name]; k.proven && now.Before(k.until) && len(wanted) < webhook.MostWebhooks {
 			wanted = append(wanted, k.hook)
 		}
 	}
@@ -139,18 +185,8 @@ func (w *Webhooks) prove(name string) {
 			err := w.Do(ctx, func(c redis.Conn) error { return w.store.Prove(c, name) })
 			cancel()
 			var refused redis.Error
-			switch {
-			case err == nil:
-				w.mu.Lock()
-				if k := w.known[name]; k != nil {
-					k.proven = true
-					w.publish()
-				}
-				w.mu.Unlock()
-				return
-			case errors.As(err, &refused) && conn.Classify(err) != conn.KindWait:
-				w.base.Log.Warn("Redis refuses what this process would write for a webhook, so the webhook lacks the failures of this process; the jobs run all the same",
-					"webhook", name, "error", err)
+			if bad := errors.As(err, &refused) && conn.Classify(err) != conn.KindWait; err == nil || bad {
+				w.proved(name, err)
 				return
 			}
 			timer := w.base.Clock.NewTimer(retry.Next())
@@ -163,15 +199,35 @@ func (w *Webhooks) prove(name string) {
 	})
 }
 
+// proved hears whether Redis lets the process write for a webhook. Where it does not, the next announcement tries it again.
+func (w *Webhooks) proved(name string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.known[name]; k != nil {
+		k.proving, k.proven = false, err == nil
+		w.publish()
+	}
+	if err == nil {
+		w.said.Over(name)
+	} else if w.said.News(name, err.Error()) {
+		w.base.Log.Warn("Redis refuses what this process would write for a webhook, so the webhook lacks the failures of this process; the jobs run all the same",
+			"webhook", name, "error", err)
+	}
+}
+
 // policy says how a job ended badly.
 type policy struct {
 	outcome.None
-	w *Webhooks
+	seat *Seat
 }
 
 // Settle adds the event to the commit, so that it stands there with the end or not at all.
 func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
-	hooks := p.w.wanted.Load()
+	w := p.seat.held.Load()
+	if w == nil {
+		return
+	}
+	hooks := w.wanted.Load()
 	if hooks == nil {
 		return
 	}
@@ -179,28 +235,37 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if kind == "" {
 		return
 	}
-	now := p.w.base.Clock.Now()
+	now := w.base.Clock.Now()
 	var event, args []byte
 	for _, h := range *hooks {
 		if !now.Before(h.until) || !slices.Contains(h.kinds, kind) {
 			continue
 		}
 		if event == nil {
-			event, args = p.w.event(kind, j, o), arguments(j)
+			event, args = w.event(kind, j, o)
 		}
 		if h.args {
-			o.Effects = append(o.Effects, p.w.store.Post(h.name, event, args))
+			o.Effects = append(o.Effects, w.store.Post(h.name, event, args))
 		} else {
-			o.Effects = append(o.Effects, p.w.store.Post(h.name, event, nil))
+			o.Effects = append(o.Effects, w.store.Post(h.name, event, nil))
 		}
 	}
 }
 
-// event is what is said of an end.
-func (w *Webhooks) event(kind string, j *outcome.Job, o *outcome.Outcome) []byte {
+// event is what is said of an end, and the arguments of its job.
+func (w *Webhooks) event(kind string, j *outcome.Job, o *outcome.Outcome) (event, args []byte) {
 	name := func(text string) string { return logging.Shorten(text, events.MostName) }
+	class, id, attempt, given := j.Name, j.ID, j.Attempt, j.Args
+	if !j.Opened() { // a reaper puts a job back without reading it, unless a worker had it
+		if read, err := payload.Parse(j.Payload); err == nil {
+			class, id, attempt, given = read.Class, read.ID, read.Attempt, read.Args
+		}
+	}
 	e := events.Event{
-		Kind: kind, At: w.Now().UnixMilli(), Process: name(j.Process), Queue: name(j.Queue), Class: name(j.Name), ID: name(j.ID), Attempt: j.Attempt,
+		Kind: kind, At: w.Now().UnixMilli(), Process: name(j.Process), Queue: name(j.Queue), Class: name(class), ID: name(id), Attempt: attempt,
+	}
+	if j.Place != "" { // a client had it, which is in no process
+		e.Process = name(w.Process())
 	}
 	if j.Started && !j.Dead && !j.StartedAt.IsZero() {
 		e.Took = float64(clock.Since(w.base.Clock, j.StartedAt).Microseconds()) / 1000
@@ -208,22 +273,22 @@ func (w *Webhooks) event(kind string, j *outcome.Job, o *outcome.Outcome) []byte
 	if o.Err != nil {
 		e.Text = logging.Shorten(fmt.Sprint(o.Err), events.MostText)
 	}
-	return e.Append(nil)
+	return e.Append(nil), arguments(given)
 }
 
 // arguments are those of a job as JSON; nil: there are too many bytes of them.
-func arguments(j *outcome.Job) []byte {
+func arguments(given []json.RawMessage) []byte {
 	size := 2
-	for _, a := range j.Args {
+	for _, a := range given {
 		size += len(a) + 1
 	}
 	if size > webhook.MostArgs {
 		return nil
 	}
-	if j.Args == nil {
+	if given == nil {
 		return []byte("[]")
 	}
-	text, err := json.Marshal(j.Args)
+	text, err := json.Marshal(given)
 	if err != nil || len(text) > webhook.MostArgs {
 		return nil
 	}

@@ -7,11 +7,12 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// What processes answer. Durations are in seconds; what is zero is not known or does not apply.
+// What processes answer. The names of numbers in JSON have their unit; what is zero is not known or does not apply. For says how long
+// a change lasts, in seconds, as the argument of the same name does.
 
 // Ping is the answer of the verb ping.
 type Ping struct {
-	Up      float64 `json:"up"`
+	Up      float64 `json:"up_seconds"`
 	Workers int     `json:"workers"`
 	Busy    int     `json:"busy"`
 }
@@ -28,15 +29,15 @@ type Verb struct {
 type Stats struct {
 	Ping
 	Goroutines int               `json:"goroutines"`
-	Heap       int64             `json:"heap"`      // bytes in use
-	System     int64             `json:"system"`    // bytes that the process has of the system
-	GCs        int64             `json:"gcs"`       // collections since the start
-	Exchanges  int64             `json:"exchanges"` // that Redis has answered
-	Exchange   float64           `json:"exchange"`  // since the last one
-	Lease      float64           `json:"lease"`     // since the lease was renewed
-	RTT        float64           `json:"rtt"`       // that renewal, there and back
-	Outages    int64             `json:"outages"`   // of Redis
-	Away       float64           `json:"away"`      // how long they took in all
+	Heap       int64             `json:"heap_bytes"`             // in use
+	System     int64             `json:"system_bytes"`           // that Go has of the system
+	GCs        int64             `json:"gcs"`                    // collections since the start
+	Exchanges  int64             `json:"exchanges"`              // that Redis has answered
+	Exchange   float64           `json:"since_exchange_seconds"` // since the last one
+	Lease      float64           `json:"since_renewal_seconds"`  // since the lease was renewed
+	RTT        float64           `json:"rtt_seconds"`            // that renewal, there and back
+	Outages    int64             `json:"outages"`                // of Redis
+	Away       float64           `json:"away_seconds"`           // how long they took in all
 	Autoscale  *Autoscale        `json:"autoscale,omitempty"`
 	Jobs       Counts            `json:"jobs"`
 	Classes    map[string]Counts `json:"classes"`
@@ -63,11 +64,11 @@ type Counts struct {
 	Expired   int64   `json:"expired"`
 	Discarded int64   `json:"discarded"`
 	Runs      int64   `json:"runs"`
-	Mean      float64 `json:"mean"`
-	P50       float64 `json:"p50"` // of the runs, half took this long at most
-	P95       float64 `json:"p95"`
-	P99       float64 `json:"p99"`
-	Longest   float64 `json:"longest"`
+	Mean      float64 `json:"mean_seconds"`
+	P50       float64 `json:"p50_seconds"` // of the runs, half took this long at most
+	P95       float64 `json:"p95_seconds"`
+	P99       float64 `json:"p99_seconds"`
+	Longest   float64 `json:"longest_seconds"`
 }
 
 // Job is a job that a process has.
@@ -79,7 +80,7 @@ type Job struct {
 	Worker  string            `json:"worker,omitempty"`
 	Attempt int               `json:"attempt,omitempty"`
 	Since   *time.Time        `json:"since,omitempty"`
-	For     float64           `json:"for,omitempty"`
+	For     float64           `json:"for_seconds,omitempty"`
 	Args    []json.RawMessage `json:"args,omitempty"`
 }
 
@@ -112,8 +113,15 @@ type Report struct {
 	Kernel    string   `json:"kernel,omitempty"`
 	CPUs      int      `json:"cpus"`
 	Procs     int      `json:"procs"` // GOMAXPROCS
+	Heap      int64    `json:"heap_bytes"`
+	Resident  int64    `json:"rss_bytes,omitempty"` // that the system counts
 	MemoryMax string   `json:"memory_max,omitempty"`
 	CPUMax    string   `json:"cpu_max,omitempty"`
+	Lease     float64  `json:"since_renewal_seconds"`
+	RTT       float64  `json:"rtt_seconds"` // of that renewal, there and back
+	Queues    string   `json:"queues"`
+	Order     string   `json:"order"`
+	Settings  string   `json:"concurrency,omitempty"` // as the settings say it: "25", "5..50"
 	Ready     bool     `json:"ready"`
 	Reasons   []string `json:"reasons"`
 	Parts     []Part   `json:"parts"`
@@ -123,8 +131,8 @@ type Report struct {
 type Part struct {
 	Name     string  `json:"name"`
 	State    string  `json:"state"`
-	For      float64 `json:"for"`
-	Took     float64 `json:"took"` // its start
+	For      float64 `json:"for_seconds"`
+	Took     float64 `json:"took_seconds"` // its start
 	Restarts int     `json:"restarts,omitempty"`
 	Error    string  `json:"error,omitempty"`
 	Info     any     `json:"info,omitempty"`

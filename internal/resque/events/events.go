@@ -1,8 +1,8 @@
 // Package events knows how events of jobs reach listeners: the keys and the bytes.
 //
-// There are two streams. How jobs ended badly stands in the first, an entry each, written with the commit of the job. What happens
-// all the time, as that a job began, stands in the second, which each process fills with packs of many events. Each stream is bounded
-// on its own, so that the many never push out the few.
+// There are two streams. The first has the bad ends of jobs, an entry each, which the commit of the job writes. The second has frequent
+// events, such as the start of a job: each process writes packs of many events. Each stream has a bound of its own, so frequent events
+// never push out bad ends.
 package events
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// Listened is for how long a listener asks for events, and Renewed how often it asks again. A process sends them no longer than
-	// this without having been asked again.
+	// Listened is for how long a listener asks for events, and Renewed how often it asks again. A process stops sending after this time
+	// unless a listener has asked again.
 	Listened = 30 * time.Second
 	Renewed  = 10 * time.Second
 
@@ -34,8 +34,8 @@ const (
 
 	// MostText is how many bytes of an error an event has at most, and MostName how many of a name.
 	MostText = 300
-	MostName = 100
-	// PackBytes is about how long a pack is at most.
+	MostName = 200
+	// PackBytes is about how many bytes a pack has at most.
 	PackBytes = 64 << 10
 )
 
@@ -78,7 +78,7 @@ type Event struct {
 	Attempt int     `json:"a,omitempty"`
 	Took    float64 `json:"ms,omitempty"`
 	Text    string  `json:"e,omitempty"`
-	Count   int64   `json:"x,omitempty"` // of a summary: how many events it is
+	Count   int64   `json:"x,omitempty"` // of a summary: how many events it stands for
 	P95     float64 `json:"p95,omitempty"`
 }
 
@@ -119,21 +119,9 @@ func (s Store) Prove(c redis.Conn) error {
 
 // Pack writes a pack.
 func (s Store) Pack(c redis.Conn, process string, number uint64, body []byte) error {
-	return s.add(c, s.PacksKey(), MostPacks, "p", process, "n", number, "b", body)
-}
-
-// Begin marks in the streams that a listener is there where none was. token names the listener.
-func (s Store) Begin(c redis.Conn, token string, all bool) error {
-	err := s.add(c, s.EndsKey(), MostEnds, "l", token)
-	if err == nil && all {
-		err = s.add(c, s.PacksKey(), MostPacks, "l", token)
-	}
-	return err
-}
-
-func (s Store) add(c redis.Conn, key resque.Key, most int, fields ...any) error {
+	key := s.PacksKey()
 	b := resque.Batch{Conn: c}
-	b.Send("XADD", append([]any{key.String(), "MAXLEN", "~", most, "*"}, fields...)...)
+	b.Send("XADD", key.String(), "MAXLEN", "~", MostPacks, "*", "p", process, "n", number, "b", body)
 	b.Send("PEXPIRE", key.String(), Kept.Milliseconds())
 	replies, err := b.Receive()
 	if err == nil {
@@ -165,8 +153,9 @@ const MostRead = 200
 // answerWithin is how long Redis may take to answer beside the time that it was to wait.
 const answerWithin = 5 * time.Second
 
-// Read reads the entries of streams behind those of ids, in the order in which Redis wrote them. It waits for one for so long. more
-// says that there may be more of them.
+// Read reads the entries of streams behind the given ids, in the order in which Redis wrote them. It waits up to the given time for one.
+// more says that there may be further entries: then it returns none behind the last one of a stream that has more, so that the order
+// also holds from one call to the next.
 func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration) (entries []Entry, more bool, err error) {
 	args := []any{"COUNT", MostRead, "BLOCK", max(1, wait.Milliseconds()), "STREAMS"}
 	at := make(map[string]int)
@@ -181,6 +170,7 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 	if errors.Is(err, redis.ErrNil) {
 		return nil, false, nil
 	}
+	end := "" // the last entry of a stream that has more
 	for _, one := range reply {
 		pair, bad := redis.Values(one, nil)
 		if bad != nil || len(pair) != 2 {
@@ -191,7 +181,7 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 		if bad != nil || worse != nil {
 			return nil, false, resque.ErrAnswer
 		}
-		more = more || len(rows) >= MostRead
+		var last string
 		for _, row := range rows {
 			e := Entry{Stream: at[name]}
 			pair, bad := redis.Values(row, nil)
@@ -204,19 +194,32 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 			if e.Fields, bad = redis.StringMap(pair[1], nil); bad != nil {
 				return nil, false, resque.ErrAnswer
 			}
-			entries = append(entries, e)
+			entries, last = append(entries, e), e.ID
+		}
+		if len(rows) >= MostRead && (end == "" || resque.CompareIDs(last, end) < 0) {
+			end = last
 		}
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("reading events: %w", resque.Explain(err))
 	}
+	if end != "" {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return resque.CompareIDs(e.ID, end) > 0 })
+	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return resque.CompareIDs(a.ID, b.ID) })
-	return entries, more, nil
+	return entries, end != "", nil
 }
 
-// Has reports whether a stream still has an entry. Without it, the oldest behind it may be gone too.
-func Has(c redis.Conn, stream resque.Key, id string) (bool, error) {
-	rows, err := redis.Values(c.Do("XRANGE", stream.String(), id, id))
+// Has reports whether a stream still has an entry. If it does not, Redis may have trimmed later entries too.
+func Has(c redis.Conn, stream resque.Key, id string) (bool, error) { return has(c, stream, id, id) }
+
+// HasFrom reports whether a stream has an entry or any behind it.
+func HasFrom(c redis.Conn, stream resque.Key, id string) (bool, error) {
+	return has(c, stream, id, "+")
+}
+
+func has(c redis.Conn, stream resque.Key, from, to string) (bool, error) {
+	rows, err := redis.Values(c.Do("XRANGE", stream.String(), from, to, "COUNT", 1))
 	if err != nil {
 		return false, fmt.Errorf("reading events, key %s: %w", stream, resque.Explain(err))
 	}
@@ -228,7 +231,7 @@ func ParseEvent(text string) (e Event, ok bool) {
 	return e, json.Unmarshal([]byte(text), &e) == nil && e.Kind != ""
 }
 
-// ParsePack reads the events of a pack, those of which cannot be read aside.
+// ParsePack reads the events of a pack. It skips events that it cannot read.
 func ParsePack(body string) (all []Event) {
 	for line := range strings.Lines(body) {
 		if e, ok := ParseEvent(line); ok {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -66,7 +67,23 @@ func (p *program) limitsSet() *cobra.Command {
 
 // lasting adds the flag that says how long a rule holds.
 func lasting(c *cobra.Command, lasts *time.Duration, ends string) {
-	c.Flags().DurationVar(lasts, "for", 0, "how long it holds; 0: until "+ends)
+	c.Flags().Var((*span)(lasts), "for", "how long it holds; 0: until "+ends)
+}
+
+// span is the value of a flag that takes a time of 0 or more.
+type span time.Duration
+
+func (s *span) String() string { return time.Duration(*s).String() }
+
+func (s *span) Type() string { return "duration" }
+
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New("it takes a time such as 90s, 10m or 2h")
+	}
+	*s = span(d)
+	return nil
 }
 
 // until says how long a rule holds; nothing, where it has no end and none is named.

@@ -223,7 +223,7 @@ func changedVerbs(t *testing.T) []changed {
 		{name: "set a limit", there: limits, args: "limits set r:Mail 5/m", out: "the limit r:Mail is 5/m", after: []any{"HGET", "*go:limits", "r:Mail"}, is: "12000000.000 1"},
 		{name: "set one of two limits", there: limits, args: "limits set Mail 5", code: exitFailed, errs: "c:Mail, r:Mail"},
 		{name: "set no limit", there: limits, args: "limits set none 5", code: exitNothing},
-		{name: "set a limit to a word", there: limits, args: "limits set Other many", code: exitFailed, errs: `"many" is no number`},
+		{name: "set a limit to a word", there: limits, args: "limits set Other many", code: exitUsage, errs: `"many" is no number`},
 		{name: "reset a limit", there: limits, args: "limits reset Other", out: "as each program has it", after: []any{"HEXISTS", "*go:limits", "c:Other"}, is: "0"},
 
 		{name: "forget a webhook", there: [][]any{{"XADD", "*go:webhook:ops", "1-1", "n", "1", "e", "{}"}, {"HSET", "*go:notice", "webhook:ops", "1 failed"}}, args: "webhook forget ops", asks: true, out: "the webhook ops is forgotten", after: []any{"EXISTS", "*go:webhook:ops"}, is: "0"},

@@ -92,6 +92,7 @@ func (p *program) root() *cobra.Command {
 // groups are the parts of the list of commands; those that are in none come last.
 var groups = []struct{ title, commands string }{
 	{"What there is, and what is wrong:", "status doctor queues jobs failed delayed schedule workers processes limits locks"},
+	{"Processes that run:", "inspect control events webhook"},
 	{"What happened, and taking it back:", "history log audit operations bin cancelled"},
 	{"Jobs in and out, and servers:", "enqueue import drain-to-ruby serve token bench dev"},
 }

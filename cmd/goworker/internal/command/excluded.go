@@ -12,10 +12,15 @@ import (
 const searches = "SEARCH"
 
 // excludedLast puts the words of a search that have a dash before them behind --, where a flag does not stand. Otherwise -nightly: would be the flag -n with
-// the value ightly:, and the command would change another namespace. Only words that are exactly a flag of the command stay what they are.
+// the value ightly:, and the command would change another namespace. Only words that are exactly a flag of the command stay what they are. It does the same
+// to negative numbers that control takes, as in concurrency -2.
 func excludedLast(root *cobra.Command, args []string) []string {
 	c, _, err := root.Find(args)
-	if err != nil || !strings.Contains(c.Use, searches) {
+	if err != nil {
+		return args
+	}
+	search, numbers := strings.Contains(c.Use, searches), c.HasParent() && c.Parent().Name() == "control"
+	if !search && !numbers {
 		return args
 	}
 	c.InitDefaultHelpFlag()
@@ -28,7 +33,7 @@ func excludedLast(root *cobra.Command, args []string) []string {
 			break
 		}
 		f, has := flagOf(c.Flags(), arg)
-		if f == nil && len(arg) > 1 && arg[0] == '-' && arg[1] != '-' {
+		if f == nil && len(arg) > 1 && arg[0] == '-' && (search && arg[1] != '-' || arg[1] >= '0' && arg[1] <= '9') {
 			excluded = append(excluded, arg)
 			continue
 		}

@@ -16,10 +16,10 @@ import (
 // The exit codes. Scripts rely on them.
 const (
 	exitDone        = 0
-	exitFailed      = 1
+	exitFailed      = 1   // an error: nothing was done of what was asked, or it is not known how much
 	exitUsage       = 2   // the command line or a setting is wrong, or a change was not confirmed: nothing was begun
 	exitNothing     = 3   // nothing matched
-	exitPartly      = 4   // a part was done: the rest was refused, or the budget was over
+	exitPartly      = 4   // a part was done, by some of the processes too: the rest was refused or silent, or the budget was over
 	exitFound       = 5   // doctor found an error
 	exitWarned      = 6   // with --strict: doctor found a warning, or could not look everywhere
 	exitUnavailable = 69  // Redis does not answer, or there is no process to ask
@@ -80,7 +80,7 @@ func codeOf(ctx context.Context, err error) int {
 		return exitDone
 	case errors.As(err, &own):
 		return own.code
-	case errors.As(err, new(usageError)), errors.As(err, new(*inspect.PlanError)), errors.Is(err, inspect.ErrCursor):
+	case errors.As(err, new(usageError)), errors.As(err, new(*inspect.PlanError)), errors.Is(err, inspect.ErrCursor), errors.Is(err, inspect.ErrLimitText):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted

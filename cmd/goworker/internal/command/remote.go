@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,9 +18,12 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/argv"
+	internal "github.com/goworker/goworker/internal/control"
+	"github.com/goworker/goworker/internal/roster"
 )
 
-// Inspect makes an operator what package control asks by.
+// Inspect makes an operator one of control.Inspects.
 func (o *operator) Inspect() *inspect.Inspector { return o.in }
 
 // questions are the verbs of inspect, and what each asks.
@@ -27,13 +31,13 @@ var questions = []struct{ verb, short string }{
 	{control.Ping, "See which processes answer"},
 	{control.Stats, "Show what processes have counted, and their memory"},
 	{control.Active, "List the jobs that run"},
-	{control.Reserved, "List the jobs that processes hold ahead"},
+	{control.Reserved, "List the jobs that processes have prefetched"},
 	{control.Registered, "List the classes with their options"},
 	{control.Conf, "List the settings, without secrets"},
 	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
-	{control.Report, "Describe processes for the report of a fault"},
-	{control.Verbs, "List what processes can be asked or made to do, with the verbs of their programs"},
-	{control.Stacks, "Show where all goroutines of a process are; it cancels nothing"},
+	{control.Report, "Describe processes for a bug report"},
+	{control.Verbs, "List the verbs that processes know, with those of their programs"},
+	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
 }
 
 // inspects asks processes.
@@ -42,7 +46,7 @@ func (p *program) inspects() *cobra.Command {
 		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
-			"It ends with the last answer. Processes that were silent are named with the age of their lease, and then it ends with 4.",
+			"It ends with the last answer. It names each silent process with the age of its lease, and then ends with 4.",
 	}
 	for _, q := range questions {
 		c.AddCommand(p.asks(q.verb, q.short))
@@ -56,11 +60,14 @@ func (p *program) asks(verb, short string) *cobra.Command {
 	var args bool
 	var key string
 	c := p.verb(&cobra.Command{Use: verb + " [ADDRESS…]", Short: short}, func(ctx context.Context, o *operator, to []string) error {
+		if err := checkAddresses(verb, to); err != nil {
+			return err
+		}
 		opts := []control.CallOption{control.To(to...)}
 		if args {
 			opts = append(opts, control.Args(map[string]bool{"args": true}))
 		}
-		return o.answers(verb, o.processes(key).Inspect(ctx, verb, append(opts, control.Timeout(o.timeout))...))
+		return o.answers(verb, "answered", o.processes(key).Inspect(ctx, verb, append(opts, control.Timeout(o.timeout))...))
 	})
 	if verb == control.Active {
 		c.Flags().BoolVar(&args, "args", false, "print the arguments of jobs too; processes need -control=full for it")
@@ -80,7 +87,7 @@ func (p *program) asksOwn() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return o.answers(args[0], o.processes(key).Inspect(ctx, args[0], append(opts, control.Timeout(o.timeout))...))
+		return o.answers(args[0], "answered", o.processes(key).Inspect(ctx, args[0], append(opts, control.Timeout(o.timeout))...))
 	})
 	toFlag(c, &to)
 	keyFlag(c, &key)
@@ -99,6 +106,9 @@ func someOf(least, most int, what string) cobra.PositionalArgs {
 
 // given are the options of a call of a program's own verb.
 func given(args, to []string) ([]control.CallOption, error) {
+	if err := checkAddresses(args[0], to); err != nil {
+		return nil, err
+	}
 	opts := []control.CallOption{control.To(to...)}
 	if len(args) > 1 {
 		if !json.Valid([]byte(args[1])) {
@@ -110,7 +120,24 @@ func given(args, to []string) ([]control.CallOption, error) {
 }
 
 func toFlag(c *cobra.Command, to *[]string) {
-	c.Flags().StringSliceVar(to, "to", nil, "which processes: an id, a host or a name, or a pattern of these (default all)")
+	c.Flags().Var((*wordList)(to), "to", "which processes: an id, a host or a name, or a pattern of these (default all)")
+}
+
+// wordList is the value of a flag that takes names, with commas between them. An empty one is refused: it may be a variable of a script that is not
+// set, and does not mean all.
+type wordList []string
+
+func (n *wordList) String() string { return strings.Join(*n, ",") }
+
+func (n *wordList) Type() string { return "strings" }
+
+func (n *wordList) Set(text string) error {
+	given := strings.Split(text, ",")
+	if slices.Contains(given, "") {
+		return errors.New("a name is empty; leave the flag out to mean all")
+	}
+	*n = append(*n, given...)
+	return nil
 }
 
 func keyFlag(c *cobra.Command, key *string) {
@@ -134,8 +161,8 @@ func (p *program) controls() *cobra.Command {
 	c := &cobra.Command{
 		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		Long: "control has processes do something, over Redis. --to says which: an id, a host or a name, or a pattern of these. Without it all are meant.\n" +
-			"What a process obeys is its setting -control. The audit has a line of each command.",
+		Long: "control sends a command to processes, over Redis. --to says to which: an id, a host or a name, or a pattern of these. Without it the command goes to all.\n" +
+			"The setting -control of a process says what it obeys. Each command is a line of the audit.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
@@ -165,10 +192,7 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	if err != nil {
 		return o.late(looking, err)
 	}
-	asked := plan{Sentence: d.sentence + " " + view.Plural(int64(len(members)), "process"), Count: int64(len(members))}
-	if len(members) != 1 {
-		asked.Sentence = d.sentence + " " + view.Count(int64(len(members))) + " processes"
-	}
+	asked := plan{Sentence: d.sentence + " " + processes(len(members)), Count: int64(len(members))}
 	for _, m := range members {
 		asked.Samples = append(asked.Samples, m.Process)
 	}
@@ -196,7 +220,15 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	if d.keep != nil {
 		call = kept(call, d.keep)
 	}
-	return o.late(within, o.answers(d.verb, call))
+	return o.late(within, o.answers(d.verb, "did it", call))
+}
+
+// processes is a number of them.
+func processes(n int) string {
+	if n == 1 {
+		return "1 process"
+	}
+	return view.Count(int64(n)) + " processes"
 }
 
 // known returns an error if no process has a verb. Where one is silent, or is of a release that does not list its verbs, nothing is
@@ -249,6 +281,9 @@ func (p *program) orders(c *cobra.Command, run func(args []string) (order, error
 	var key, why string
 	c = p.change(c, func(ctx context.Context, o *operator, args []string) error {
 		d, err := run(args)
+		if err == nil {
+			err = checkAddresses(d.verb, to)
+		}
 		if err != nil {
 			return err
 		}
@@ -266,21 +301,25 @@ func (p *program) controlLog() *cobra.Command {
 	c := p.orders(&cobra.Command{
 		Use: "log LEVEL", Short: "Have processes log at another level for a while", Args: arguments(1, "debug, info, warn or error"),
 	}, func(args []string) (order, error) {
+		if err := checkLog(args[0], lasts); err != nil {
+			return order{}, err
+		}
 		return order{verb: control.Log, sentence: "log at " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"level": args[0], "for": lasts.Seconds()}),
 		}}, nil
 	})
-	c.Flags().DurationVar(&lasts, "for", 10*time.Minute, "for how long, an hour at most")
+	lasts = internal.UsualDebug
+	c.Flags().Var((*span)(&lasts), "for", "for how long, an hour at most")
 	return c
 }
 
 func (p *program) controlConcurrency() *cobra.Command {
 	var lasts time.Duration
 	c := p.orders(&cobra.Command{
-		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4; a minus needs -- before it"),
+		Use: "concurrency N|+N|-N", Short: "Change how many jobs processes run at a time", Args: arguments(1, "a number, or a change as in +4 or -4"),
 	}, func(args []string) (order, error) {
-		if lasts < 0 {
-			return order{}, usagef("--for takes a time above 0, such as 10m")
+		if err := cmp.Or(checkWorkers(args[0]), checkFor(lasts, roster.MostLapse)); err != nil {
+			return order{}, err
 		}
 		return order{verb: control.Concurrency, sentence: "change the concurrency to " + escaped(args[0]) + until(lasts, "") + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"workers": args[0], "for": lasts.Seconds()}),
@@ -295,6 +334,14 @@ func (p *program) controlAutoscale() *cobra.Command {
 	c := p.orders(&cobra.Command{
 		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
+		if args[0] != "off" {
+			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {
+				return order{}, usagef("the numbers are %q: they must be off, or two from 1 to %d, the smaller one first, as in 5..50", args[0], roster.MostWorkers)
+			}
+		}
+		if lasts < 0 {
+			return order{}, usagef("--for takes a time above 0, such as 10m")
+		}
 		return order{verb: control.Autoscale, sentence: "autoscale " + escaped(args[0]) + " in", opts: []control.CallOption{
 			control.Args(map[string]any{"bounds": args[0], "for": lasts.Seconds()}),
 		}}, nil
@@ -316,6 +363,9 @@ func (p *program) controlQueues() *cobra.Command {
 		c.AddCommand(p.orders(&cobra.Command{
 			Use: v.use + " QUEUE…", Short: v.short, Args: someOf(1, math.MaxInt, "queues as -queues takes them: names, patterns, weights as in high=2, and exclusions as in '!low'"),
 		}, func(args []string) (order, error) {
+			if err := checkQueues(args, v.arg == "set"); err != nil {
+				return order{}, err
+			}
 			return order{verb: control.WorkQueues, sentence: v.sentence, opts: []control.CallOption{control.Args(map[string][]string{v.arg: args})}}, nil
 		}))
 	}

@@ -1,40 +1,31 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 )
 
-// answers prints what processes answer, each as it comes, and returns how many did not.
-func (o *operator) answers(verb string, call iter.Seq2[control.Reply, error]) error {
-	var answered, awaited, failed int
-	var left []string
+// answers prints what processes answer, each as it comes. did is what they have done: "answered". Its error counts those that have not, of
+// which each has a line of its own.
+func (o *operator) answers(verb, did string, call iter.Seq2[control.Reply, error]) error {
+	var all, refusals, silences, deaf int
 	for r, err := range call {
 		var silent *control.SilentError
 		var refused *control.RefusedError
-		switch {
+		switch all++; {
 		case err == nil:
-			answered, awaited = answered+1, awaited+1
+		case errors.As(err, &silent) && (silent.Off || silent.TooOld):
+			deaf++
 		case errors.As(err, &silent):
-			if silent.Off {
-				left = append(left, "control is off in "+escaped(r.Process))
-			} else if !silent.TooOld {
-				awaited++
-			}
-			failed++
+			silences++
 		case errors.As(err, &refused):
-			awaited, failed = awaited+1, failed+1
+			refusals++
 		case errors.Is(err, control.ErrNobody):
 			return exitError{exitUnavailable, err}
 		case errors.Is(err, control.ErrNoMatch):
@@ -46,17 +37,24 @@ func (o *operator) answers(verb string, call iter.Seq2[control.Reply, error]) er
 			return err
 		}
 	}
-	if failed == 0 {
+	done := all - refusals - silences - deaf
+	if done == all {
 		return nil
 	}
-	tail := ""
-	if len(left) > 0 {
-		tail = " (" + strings.Join(left, ", ") + ")"
+	var why []string
+	for _, of := range []struct {
+		n     int
+		words string
+	}{{refusals, "refused"}, {silences, "silent"}, {deaf, "without remote control"}} {
+		if of.n > 0 {
+			why = append(why, view.Count(int64(of.n))+" "+of.words)
+		}
 	}
-	if awaited == 0 {
-		return partly("no process there obeys commands%s", tail)
+	err := fmt.Errorf("%s of %s %s: %s", view.Count(int64(done)), processes(all), did, andList(why))
+	if done == 0 {
+		return exitError{exitFailed, fmt.Errorf("no process %s: %s", did, andList(why))}
 	}
-	return partly("%d of %d answered%s", answered, awaited, tail)
+	return exitError{exitPartly, err}
 }
 
 // printAnswer prints what one process answered, or why it did not.
@@ -89,11 +87,14 @@ func (o *operator) printAnswer(verb string, r control.Reply, silent *control.Sil
 	if r.Shard != "" {
 		name += " at " + escaped(o.places[r.Shard])
 	}
+	if r.Name != "" {
+		name += "   " + escaped(r.Name)
+	}
 	if why != "" {
-		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
 		if refused != nil {
-			text = name + "   refused: " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
+			why = "refused: " + why
 		}
+		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
 		if o.width > 0 && !strings.Contains(text, "\n") {
 			text = view.Wrap(text, o.width, "  ")
 		}
@@ -105,73 +106,18 @@ func (o *operator) printAnswer(verb string, r control.Reply, silent *control.Sil
 		if err := r.Decode(&pong); err != nil {
 			return err
 		}
-		return o.print(nil, fmt.Sprintf("%s  up %s  %s, %d busy", head, view.Span(time.Duration(pong.Up*float64(time.Second))), view.Plural(int64(pong.Workers), "worker"), pong.Busy))
+		head += fmt.Sprintf("   up %s   %s, %d busy", spanOf(pong.Up), view.Plural(int64(pong.Workers), "worker"), pong.Busy)
 	}
-	if err := o.print(nil, head); err != nil || len(r.Body) == 0 {
+	if o.width > 0 && view.Width(head) > o.width {
+		head = view.Wrap(head, o.width, "  ")
+	}
+	if err := o.print(nil, head); err != nil || len(r.Body) == 0 || verb == control.Ping {
 		return err
 	}
-	_, err := io.WriteString(o.out, body(r.Body))
+	text, ok := o.drawn(verb, r)
+	if !ok {
+		text = body(r.Body)
+	}
+	_, err := io.WriteString(o.out, text)
 	return err
-}
-
-// body is an answer for people: a line for each value, with what it is before it. Its texts are escaped.
-func body(answer json.RawMessage) string {
-	d := json.NewDecoder(bytes.NewReader(answer))
-	d.UseNumber()
-	var value any
-	if d.Decode(&value) != nil {
-		return "  " + escaped(string(answer)) + "\n"
-	}
-	var b strings.Builder
-	lines(&b, "  ", value)
-	return b.String()
-}
-
-// lines writes a value of JSON. Objects that have no objects in them are one line each where they stand in a list.
-func lines(b *strings.Builder, indent string, value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for _, key := range keysOf(v) {
-			switch inner := v[key].(type) {
-			case map[string]any, []any:
-				fmt.Fprintf(b, "%s%s\n", indent, view.Text(key))
-				lines(b, indent+"  ", inner)
-			default:
-				fmt.Fprintf(b, "%s%s: %s\n", indent, view.Text(key), strings.ReplaceAll(plainValue(inner), "\n", "\n"+indent+"  "))
-			}
-		}
-	case []any:
-		for _, one := range v {
-			object, ok := one.(map[string]any)
-			if !ok || slices.ContainsFunc(keysOf(object), func(key string) bool { return strings.Contains(plainValue(object[key]), "\n") }) {
-				lines(b, indent, one)
-				continue
-			}
-			var parts []string
-			for _, key := range keysOf(object) {
-				parts = append(parts, view.Text(key)+"="+plainValue(object[key]))
-			}
-			fmt.Fprintf(b, "%s%s\n", indent, strings.Join(parts, "  "))
-		}
-	default:
-		fmt.Fprintf(b, "%s%s\n", indent, plainValue(v))
-	}
-}
-
-// keysOf are the keys of an object, sorted.
-func keysOf(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
-
-// plainValue is a value as a text, whose lines are kept.
-func plainValue(value any) string {
-	switch v := value.(type) {
-	case string:
-		return view.Lines(v)
-	case nil:
-		return "-"
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return ""
-	}
-	return view.Text(string(text))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/control"
 )
 
@@ -17,6 +18,9 @@ var (
 	longProfiles  = []string{"cpu", "block", "mutex"}
 	quickProfiles = []string{"heap", "allocs", "goroutine"}
 )
+
+// longestProfile is how long a profile may take: profile.Longest, without its package, which links the profiler.
+const longestProfile = 5 * time.Minute
 
 // usualProfile is how long a profile takes without --for.
 const usualProfile = 10 * time.Second
@@ -38,9 +42,9 @@ func (p *program) controlProfile() *cobra.Command {
 		case !long && !slices.Contains(quickProfiles, kind):
 			return order{}, usagef("there is no profile %s: take cpu, block, mutex, heap, allocs or goroutine", escaped(kind))
 		case !long && c.Flags().Changed("for"):
-			return order{}, usagef("a profile of %s shows what is there now: leave out --for", kind)
-		case long && lasts <= 0:
-			return order{}, usagef("--for takes a time above 0, such as 10s")
+			return order{}, usagef("a profile of %s shows the present state: leave out --for", kind)
+		case long && (lasts <= 0 || lasts > longestProfile):
+			return order{}, usagef("--for takes a time above 0 such as 10s, and %s at most", view.Span(longestProfile))
 		case file == "":
 			return order{}, usagef("say where the profile goes: -o FILE")
 		case !isDirectory(filepath.Dir(file)):
@@ -69,9 +73,16 @@ func saved(r control.Reply, file string) (control.Reply, error) {
 	if err := os.WriteFile(file, a.Profile, 0o600); err != nil {
 		return r, err
 	}
-	text, err := json.Marshal(map[string]any{"kind": a.Kind, "bytes": len(a.Profile), "file": file})
+	text, err := json.Marshal(savedProfile{a.Kind, int64(len(a.Profile)), file})
 	r.Body = text
 	return r, err
+}
+
+// savedProfile is what is printed of a profile.
+type savedProfile struct {
+	Kind  string `json:"kind"`
+	Bytes int64  `json:"bytes"`
+	File  string `json:"file"`
 }
 
 func isDirectory(path string) bool {

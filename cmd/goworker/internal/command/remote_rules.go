@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/inspect"
 )
@@ -167,36 +168,52 @@ func (p *program) rules() []*cobra.Command {
 		&cobra.Command{
 			Use: "timeout CLASS DURATION", Short: "Give the jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
 			Example: "  goworker control timeout Report 10m --for 2h",
-		}, "timeout", func(ctx context.Context, o *operator, class, value string, lasts time.Duration) error {
+		}, "timeout", func(value string) (setClass, error) {
 			limit, err := time.ParseDuration(value)
-			if err != nil {
-				return usagef("%s is no time such as 90s or 10m", escaped(value))
+			if err != nil || limit < 0 {
+				return nil, usagef("%s is no time: it must be one such as 90s or 10m, or 0 for no limit", escaped(value))
 			}
-			return o.in.SetTimeout(ctx, class, limit, lasts)
+			return func(ctx context.Context, o *operator, class string, lasts time.Duration) error {
+				return o.in.SetTimeout(ctx, class, limit, lasts)
+			}, nil
 		}), p.controlClass(
 		&cobra.Command{
-			Use: "retries CLASS N", Short: "Have failed jobs of a class run again at most so often", Args: arguments(2, "a class, and a number"),
+			Use: "retries CLASS N|" + unlimited, Short: "Have failed jobs of a class run again at most so often", Args: arguments(2, "a class, and a number or "+unlimited),
 			Example: "  goworker control retries Report 0 --why 'the API is down'",
-		}, "retries", func(ctx context.Context, o *operator, class, value string, lasts time.Duration) error {
+		}, "retries", func(value string) (setClass, error) {
 			n, err := strconv.Atoi(value)
-			if err != nil {
-				return usagef("%s is no number", escaped(value))
+			if value == unlimited {
+				n = goworker.NoLimit
+			} else if err != nil || n < 0 {
+				return nil, usagef("%s is no number of retries: it must be 0 or more, or %s", escaped(value), unlimited)
 			}
-			return o.in.SetRetries(ctx, class, n, lasts)
+			return func(ctx context.Context, o *operator, class string, lasts time.Duration) error {
+				return o.in.SetRetries(ctx, class, n, lasts)
+			}, nil
 		})}
 }
 
-// controlClass sets something of a class.
-func (p *program) controlClass(c *cobra.Command, what string, set func(ctx context.Context, o *operator, class, value string, lasts time.Duration) error) *cobra.Command {
+// unlimited is the number of retries of jobs that are run again for ever.
+const unlimited = "unlimited"
+
+// setClass sets something of a class.
+type setClass func(ctx context.Context, o *operator, class string, lasts time.Duration) error
+
+// controlClass is a verb that sets something of a class to a value, which parse reads.
+func (p *program) controlClass(c *cobra.Command, what string, parse func(value string) (setClass, error)) *cobra.Command {
 	var lasts time.Duration
 	c = p.changes(c, func(ctx context.Context, o *operator, args []string) error {
 		class, value := args[0], args[1]
+		set, err := parse(value)
+		if err != nil {
+			return err
+		}
 		if ok, err := o.agree(ctx, plan{Sentence: "set the " + what + " of class " + escaped(class) + " to " + escaped(value), Count: 1}); !ok {
 			return err
 		}
-		err := o.each(ctx, args[:1], func(ctx context.Context, class string) (done, error) {
+		err = o.each(ctx, args[:1], func(ctx context.Context, class string) (done, error) {
 			return done{view.Object{{Key: "class", Value: class}, {Key: what, Value: value}}, "the " + what + " of class " + escaped(class) + " " + map[bool]string{true: "are ", false: "is "}[what == "retries"] + escaped(value) + until(lasts, "reset")},
-				set(ctx, o, class, value, lasts)
+				set(ctx, o, class, lasts)
 		})
 		return o.heeded(ctx, err, true)
 	})

@@ -22,7 +22,7 @@ const (
 func (p *program) status() *cobra.Command {
 	var watch, apart time.Duration
 	c := p.long(&cobra.Command{
-		Use: "status", Short: "Show the queues, who serves them, and what needs an eye", Args: noArguments,
+		Use: "status", Short: "Show the queues, who serves them, and what needs attention", Args: noArguments,
 		Long: "status shows how many jobs wait, how long the oldest has waited, how fast they come and go, and who serves each queue.\n" +
 			"An age is exact (the job says when it was enqueued), counted (≈), seen (>: at least so long) or unknown (?).\n" +
 			"On a terminal it looks twice, --sample apart, so that there are rates. With --watch it goes on.",

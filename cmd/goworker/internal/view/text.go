@@ -49,11 +49,13 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Lines is Text that keeps line breaks: for text of several lines, such as a backtrace.
+// Lines is Text that keeps line breaks, and the indent of lines: for text of several lines, such as a backtrace. A tab before a line
+// becomes four blanks.
 func Lines(s string) string {
 	lines := strings.Split(s, "\n")
 	for n, line := range lines {
-		lines[n] = Text(strings.TrimSuffix(line, "\r"))
+		text := strings.TrimLeft(line, "\t")
+		lines[n] = strings.Repeat("    ", len(line)-len(text)) + Text(strings.TrimSuffix(text, "\r"))
 	}
 	return strings.Join(lines, "\n")
 }

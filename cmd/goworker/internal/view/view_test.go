@@ -21,7 +21,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%q: %q, and not %q", tt.in, got, tt.want)
 		}
 	}
-	if got := Lines("a\r\nb\x1b\nc"); got != "a\nb\\u001b\nc" {
+	if got := Lines("a\r\nb\x1b\n\t\tc\td\n\t"); got != "a\nb\\u001b\n        c\\td\n    " {
 		t.Errorf("lines: %q", got)
 	}
 }
