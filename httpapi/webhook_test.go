@@ -138,11 +138,11 @@ func TestWebhookUserOfHTTP(t *testing.T) {
 		return len(p.ends("ops")[id]) == 1
 	})
 
-	p.redis.Do(t, "ACL", "SETUSER", rules[0], "resetkeys", "~resque:[^g]*", "~resque:go:[^w]*")
+	p.redis.Do(t, "ACL", "SETUSER", rules[0], "resetkeys", "~resque:[^g]*", "~resque:go:[^w]*", "~resque:go:w[^e]*", "~resque:go:webhook:ops*") // a commit for ops would be refused whole
 	p.hooked("other")
 	redistest.Eventually(t, patience, "the server says what it may not write", func() bool {
 		fails()
-		return strings.Contains(log.String(), "Redis refuses what this process would write for a webhook")
+		return strings.Contains(log.String(), "Redis refuses the events of this process for a webhook")
 	})
 	if ends := p.ends("other"); len(ends) > 0 {
 		t.Errorf("%v", ends)
