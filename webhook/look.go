@@ -27,11 +27,12 @@ const (
 	// historyEvery is how often a looker reads the history of the last day, whose rows are of ten minutes.
 	historyEvery = 10 * time.Minute
 
-	// mostWrong is how many findings a webhook keeps at a time. Further ones are not said.
+	// mostWrong is how many findings a webhook keeps at a time. It delivers no notices of further ones.
 	mostWrong = 100
 )
 
-// looker runs the checks, while it has the lease for that, and writes what begins and ends into the stream. Only its goroutine uses it.
+// looker runs the checks while it has the lease for that, and writes notices of findings that begin and end into the stream. Only its
+// goroutine uses it.
 type looker struct {
 	*Deliverer
 	door inspect.Door
@@ -41,7 +42,7 @@ type looker struct {
 	before  inspect.Sample
 	history inspect.History
 	read    time.Time            // when the history was read
-	unseen  map[string]time.Time // of what was said to be wrong, since when it was not seen
+	unseen  map[string]time.Time // since when the checks have not seen a finding that has begun
 	said    logging.Once
 }
 
@@ -54,7 +55,7 @@ func (l *looker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := l.turn(ctx); err != nil && ctx.Err() == nil {
 			if l.said.News("look", err.Error()) {
-				l.say.Warn("the deliverer of the webhook cannot look for what is wrong", "error", err)
+				l.say.Warn("the deliverer of the webhook cannot run its checks", "error", err)
 			}
 		} else {
 			l.said.Over("look")
@@ -77,7 +78,7 @@ func (l *looker) turn(ctx context.Context) error {
 		return err
 	})
 	if err != nil || !leads {
-		l.before = inspect.Sample{} // what moved meanwhile is not known
+		l.before = inspect.Sample{} // it is too old to compare with
 		clear(l.unseen)
 		return err
 	}
@@ -88,7 +89,7 @@ func (l *looker) turn(ctx context.Context) error {
 	return l.tell(ctx, said, found, seen)
 }
 
-// look returns what is wrong, by its id, and which checks saw all there is to see.
+// look returns the findings by their ids, and which checks have seen all that they look at.
 func (l *looker) look(ctx context.Context) (found map[string]Item, seen map[string]bool, err error) {
 	in := l.door.Inspector()
 	after, err := in.Sample(ctx, inspect.SampleAfter(l.before))
@@ -136,7 +137,7 @@ func (l *looker) look(ctx context.Context) (found map[string]Item, seen map[stri
 	return found, seen, nil
 }
 
-// identity is how the state of the webhook knows a finding.
+// identity is the name of a finding in the state of the webhook.
 func identity(f checks.Finding) string {
 	digest := sha256.Sum256([]byte(f.Identity()))
 	return f.Check.Name + ":" + hex.EncodeToString(digest[:8])
@@ -150,8 +151,8 @@ func item(f checks.Finding, at time.Time) Item {
 	}
 }
 
-// tell writes what has begun and what is over. A thing is over when no look has seen it for a while: a finding that comes and goes is
-// one.
+// tell writes notices of findings that have begun or ended. A finding has ended when no look has seen it for a while, so one that comes
+// and goes gives one notice.
 func (l *looker) tell(ctx context.Context, said map[string]string, found map[string]Item, seen map[string]bool) error {
 	now := l.clock.Now()
 	write := func(id, value string, i Item) error {

@@ -556,7 +556,7 @@ func TestProcessMayNotWrite(t *testing.T) {
 	f.daemon(strings.Replace(f.redis.URI(), "redis://", "redis://worker:secret@", 1))
 	redistest.Eventually(t, daemontest.Soon, "the process says so", func() bool {
 		f.fail(1)
-		return f.log.Count("Redis refuses what this process would write for a webhook") > 0
+		return f.log.Count("Redis refuses the events of this process for a webhook") > 0
 	})
 	f.fail(2)
 	if n := f.redis.Int(t, "XLEN", stream); n > 0 {

@@ -24,7 +24,7 @@ type Entry struct {
 	Args  string // of the job; "": they were not asked for, or there are too many
 }
 
-// ErrNoStream says that the stream or its group is gone: Attend makes them.
+// ErrNoStream says that the stream or its group is gone. Attend makes them again.
 var ErrNoStream = errors.New("the stream of the webhook, or its consumer group, is gone")
 
 // explain wraps what Redis answered.
@@ -49,7 +49,7 @@ func all(b *resque.Batch) ([]any, error) {
 	return replies, err
 }
 
-// Attend makes what the deliverers of a webhook need, and has it stay.
+// Attend makes the keys that the deliverers of a webhook need, and extends their TTL.
 func (s Store) Attend(c redis.Conn, name string) error {
 	b := resque.Batch{Conn: c}
 	b.Send("XGROUP", "CREATE", s.HookKey(name).String(), group, "0", "MKSTREAM")
@@ -70,7 +70,7 @@ func (s Store) Attend(c redis.Conn, name string) error {
 // Pace is how fast the deliverers of a webhook deliver together.
 type Pace struct {
 	Every time.Duration // from one delivery to the next
-	Burst int           // how many may begin at once after a rest
+	Burst int           // how many may begin at once after a pause
 }
 
 // Taken is what Take has taken.
@@ -82,8 +82,8 @@ type Taken struct {
 	Said    int64 // how many of these were reported: see Finish
 }
 
-// Take begins a delivery, if the pace allows that, and takes entries for it: one, or at most most where no other delivery may begin
-// for a while. With most 0 it takes none.
+// Take begins a delivery, if the pace allows that, and takes entries for it: one, or up to most if no other delivery may begin for a
+// while. With most 0 it takes none.
 func (s Store) Take(c redis.Conn, name string, p Pace, most int) (t Taken, err error) {
 	const doing = "taking from"
 	var a resque.Call
@@ -139,7 +139,7 @@ func entries(reply any) (all []Entry, err error) {
 	return all, nil
 }
 
-// Claim takes over entries that no deliverer has kept for so long: its deliverer is dead. What the stream has cut meanwhile counts as
+// Claim takes over entries that their deliverer has not kept for this time: it is dead. Entries that Redis has trimmed meanwhile count as
 // cut.
 func (s Store) Claim(c redis.Conn, name string, after time.Duration, most int) ([]Entry, error) {
 	const doing = "taking over from"
@@ -192,8 +192,8 @@ func (s Store) Claim(c redis.Conn, name string, after time.Duration, most int) (
 	return claimed, nil
 }
 
-// Keep says that a deliverer still has these entries. idle is how long they are pending then: with a long time any deliverer may
-// claim them at once.
+// Keep resets the idle time of entries that a deliverer still has. idle is the new idle time: with a long one any deliverer may claim them
+// at once.
 func (s Store) Keep(c redis.Conn, name string, ids []string, idle time.Duration) error {
 	args := []any{s.HookKey(name).String(), group, consumer, 0}
 	for _, id := range ids {
@@ -205,9 +205,9 @@ func (s Store) Keep(c redis.Conn, name string, ids []string, idle time.Duration)
 	return nil
 }
 
-// Finish removes entries whose delivery is over, and notes how many cut ones are reported in all; 0: none more. Of a delivery that has
-// failed for good it first writes a line into the log of the fleet; nil: there is none. Where Redis refuses the line or the number,
-// as when out of memory, unsaid says why, and the entries are removed all the same.
+// Finish removes entries whose delivery is over, and notes how many cut ones are reported in all; 0: no change. For a delivery that has
+// failed for good it first writes a line into the log of the fleet; nil: there is none. If Redis refuses the line or the number, for
+// example out of memory, unsaid says why, and Finish removes the entries all the same.
 func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line []any) (unsaid, err error) {
 	const doing = "ending a delivery of"
 	b := resque.Batch{Conn: c}
@@ -241,7 +241,7 @@ func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line 
 	return unsaid, nil
 }
 
-// Lead takes or keeps the lease of the deliverer that looks for what is wrong, and reports whether this one has it.
+// Lead takes or renews the lease of the deliverer that runs the checks, and reports whether this one has it.
 func (s Store) Lead(c redis.Conn, name, deliverer string, lasts time.Duration) (bool, error) {
 	var a resque.Call
 	a.Key(s.HookStateKey(name).String())
@@ -253,10 +253,10 @@ func (s Store) Lead(c redis.Conn, name, deliverer string, lasts time.Duration) (
 	return leads, nil
 }
 
-// wrong is how the fields of the state begin that say what is wrong.
+// wrong is the prefix of the fields of the state that hold findings.
 const wrong = "wrong:"
 
-// Wrong returns what is wrong as far as it was said: what Say was given, by its id.
+// Wrong returns the findings that have begun and not ended: what Say was given, by id.
 func (s Store) Wrong(c redis.Conn, name string) (map[string]string, error) {
 	fields, err := redis.StringMap(c.Do("HGETALL", s.HookStateKey(name).String()))
 	if err != nil {
@@ -271,8 +271,8 @@ func (s Store) Wrong(c redis.Conn, name string) (map[string]string, error) {
 	return said, nil
 }
 
-// Say writes a notice into the stream: that something is wrong, or with the value "" that it is so no more. It reports whether that
-// is news.
+// Say writes a notice into the stream: that a finding has begun, or with the value "" that it has ended. It reports whether the state
+// has changed.
 func (s Store) Say(c redis.Conn, name, id, value string, notice []byte) (bool, error) {
 	var a resque.Call
 	a.Key(s.HookKey(name).String())
@@ -294,7 +294,7 @@ func (s Store) Forget(c redis.Conn, name string) (was bool, err error) {
 	return n > 0, nil
 }
 
-// Waiting returns how many entries are to be delivered, those included that a deliverer tries to deliver.
+// Waiting returns how many entries are not delivered yet, with those that a deliverer has.
 func (s Store) Waiting(c redis.Conn, name string) (int64, error) {
 	n, err := redis.Int64(c.Do("XLEN", s.HookKey(name).String()))
 	if err != nil {
