@@ -52,7 +52,7 @@ type Health struct {
 	// AwaySince is when the outage of Redis began that is not over; zero: there is none.
 	AwaySince time.Time
 
-	// PausedByProgram: Pause was called, the signal USR2 came, or an operator paused the process.
+	// PausedByProgram: Pause was called, or the signal USR2 came.
 	PausedByProgram bool
 	// PausedByOperator: remote control has paused this process. Resume and CONT do not end that.
 	PausedByOperator bool

@@ -510,7 +510,7 @@ func TestVerbs(t *testing.T) {
 	ask("pause")
 	redistest.Eventually(t, daemontest.Soon, "the pause of an operator is a reason", func() bool {
 		h := a.Health()
-		return h.PausedByProgram && len(h.Reasons) == 1 && strings.Contains(h.Reasons[0], "an operator has paused this process")
+		return h.PausedByOperator && len(h.Reasons) == 1 && strings.Contains(h.Reasons[0], "an operator has paused this process")
 	})
 	ask("resume")
 	a.Pause()

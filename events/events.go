@@ -9,19 +9,23 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
 	"iter"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/prefix"
+	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque/events"
 )
 
@@ -78,13 +82,15 @@ var wide = []string{Enqueued, Started, Done, Snoozed, Returned}
 // Filter says which events a listener wants. The zero Filter means all but Enqueued, Started, Done, Snoozed and
 // Returned.
 type Filter struct {
-	Kinds   []string // of these kinds; none: all kinds
-	Queues  []string // of jobs of these queues, or patterns with * ? [
-	Classes []string // of jobs of these classes, or patterns
-	IDs     []string // of jobs with these ids
+	Kinds []string // of these kinds; none: all kinds
 
-	// All asks processes for Enqueued, Started, Done, Snoozed and Returned too. A process sends 500 events a second singly, and counts
-	// further ones by class: such an Event has a Count, and no job.
+	// Queues, Classes and IDs choose jobs. With one of them, events of processes and rules come only if Kinds names them.
+	Queues  []string // jobs of these queues, or patterns with * ? [
+	Classes []string // jobs of these classes, or patterns
+	IDs     []string // jobs with these ids
+
+	// All asks processes for Enqueued, Started, Done, Snoozed and Returned too, if Kinds names none. A process sends 500 events a second
+	// singly, and counts further ones by queue and class: such an Event has a Count, and no id. With IDs there is a Missed instead.
 	All bool
 
 	// Since is how far to look back. Redis keeps about the last 10,000 bad ends and 256 packs of other events, and none of a time in
@@ -102,9 +108,14 @@ func (f Filter) check() error {
 			return prefix.Errorf("%q is no kind of event; there are %s", kind, strings.Join(Kinds(), ", "))
 		}
 	}
-	for _, pattern := range slices.Concat(f.Queues, f.Classes) {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return prefix.Errorf("the pattern %q of events has a bracket that is not closed", pattern)
+	for what, names := range map[string][]string{"queue": f.Queues, "class": f.Classes, "id": f.IDs} {
+		for _, name := range names {
+			if strings.TrimSpace(name) == "" {
+				return prefix.Errorf("no event has the %s %q; leave it out, or name one", what, name)
+			}
+			if _, err := path.Match(name, ""); err != nil && what != "id" {
+				return prefix.Errorf("the pattern %q of events has a bracket that is not closed, or ends with a backslash", name)
+			}
 		}
 	}
 	if f.Since < 0 {
@@ -113,22 +124,36 @@ func (f Filter) check() error {
 	return nil
 }
 
-// wants reports whether the filter lets an event pass.
-func (f Filter) wants(e *Event) bool {
-	if e.Kind == Missed {
-		return true
+// asked returns the filter in the form that listeners use.
+func (f Filter) asked() Filter {
+	wideKind := func(kind string) bool { return slices.Contains(wide, kind) }
+	f.All = f.All && len(f.Kinds) == 0 || slices.ContainsFunc(f.Kinds, wideKind)
+	ids := make([]string, len(f.IDs))
+	for i, id := range f.IDs {
+		ids[i] = logging.Shorten(id, events.MostName) // as processes write it
 	}
-	if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) || len(f.IDs) > 0 && !slices.Contains(f.IDs, e.ID) {
-		return false
-	}
-	return matches(f.Queues, e.Queue) && matches(f.Classes, e.Class)
+	f.IDs = ids
+	return f
 }
 
+// wants reports whether the filter lets an event pass.
+func (f Filter) wants(e *Event) bool {
+	switch {
+	case e.Kind == Missed:
+		return true
+	case len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind):
+		return false
+	case !e.ofJob:
+		return len(f.Kinds) > 0 || len(f.Queues)+len(f.Classes)+len(f.IDs) == 0
+	}
+	return (len(f.IDs) == 0 || slices.Contains(f.IDs, e.ID)) && f.fits(e)
+}
+
+// fits reports whether the queue and the class of an event pass the filter.
+func (f Filter) fits(e *Event) bool { return matches(f.Queues, e.Queue) && matches(f.Classes, e.Class) }
+
 func matches(patterns []string, name string) bool {
-	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
-		hit, _ := path.Match(pattern, name)
-		return hit || pattern == name
-	})
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return p == name || queues.MatchGlob(p, name) })
 }
 
 // Event is what happened.
@@ -143,8 +168,8 @@ type Event struct {
 	Text             string        // the error; with Missed the reason
 	More             map[string]string
 
-	// Count is how many events this one stands for: 1, or more in a summary of a class. With Missed it is how many packs of the Process
-	// are missing; 0: that is unknown.
+	// Count is how many events this one stands for: 1, or more in a summary of a queue and a class. With Missed it is how many packs of
+	// the Process are missing; 0: that is unknown.
 	Count int64
 
 	// P95 is the time within which 95 of 100 jobs of a summary ended, exact to a fifth.
@@ -155,6 +180,8 @@ type Event struct {
 
 	// Cursor is the value of Filter.After with which a listener resumes behind this event.
 	Cursor string
+
+	ofJob bool // and not of a process or a rule
 }
 
 // Watch yields the events of a fleet as they come, until the context ends or the caller leaves the loop. It announces to all processes
@@ -165,7 +192,7 @@ type Event struct {
 //
 // Watch dials a connection of its own to each Redis, beside those of WorkerSettings.Connections, and closes it at its end.
 func Watch(ctx context.Context, of Inspects, f Filter) iter.Seq2[Event, error] {
-	f.All = f.All || slices.ContainsFunc(f.Kinds, func(kind string) bool { return slices.Contains(wide, kind) })
+	asked := f.asked()
 	return func(yield func(Event, error) bool) {
 		doors := of.Inspect().Doors()
 		places := make([]place, len(doors))
@@ -183,7 +210,7 @@ func Watch(ctx context.Context, of Inspects, f Filter) iter.Seq2[Event, error] {
 		defer cancel()
 		pairs := make(chan pair)
 		for i, door := range doors {
-			l := &listener{door: door, number: i, several: len(doors) > 1, filter: f, place: places[i], pairs: pairs, clock: clock.System}
+			l := &listener{door: door, number: i, several: len(doors) > 1, filter: asked, place: places[i], pairs: pairs, clock: clock.System}
 			wg.Go(func() { l.run(ctx) })
 		}
 		go func() {
@@ -252,11 +279,24 @@ func parseCursor(text string, places []place) error {
 			return prefix.Errorf("%q is not the cursor of an event", text)
 		}
 		copy(places[i].after[:], words)
-		if _, err := fmt.Sscanf(words[streams], "%d", &places[i].seen); err != nil {
+		seen, err := strconv.ParseUint(words[streams], 10, 31)
+		if err != nil || slices.ContainsFunc(places[i].after[:], func(id string) bool { return !isID(id) }) {
 			return prefix.Errorf("%q is not the cursor of an event", text)
 		}
+		places[i].seen = int(seen)
 	}
 	return nil
+}
+
+// isID reports whether a place in a stream is one: none yet, a time, or an entry.
+func isID(id string) bool {
+	if id == "" {
+		return true
+	}
+	ms, number, _ := strings.Cut(id, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	_, worse := strconv.ParseUint(cmp.Or(number, "0"), 10, 64)
+	return err == nil && worse == nil
 }
 
 // log makes an event of an entry of the fleet's log.
@@ -277,7 +317,7 @@ func (e *Event) job(of events.Event, process string) {
 	duration := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	*e = Event{
 		Kind: of.Kind, At: time.UnixMilli(of.At), Process: of.Process, Queue: of.Queue, Class: of.Class, ID: of.ID, Attempt: of.Attempt,
-		Took: duration(of.Took), Text: of.Text, Count: max(1, of.Count), P95: duration(of.P95),
+		Took: duration(of.Took), Text: of.Text, Count: max(1, of.Count), P95: duration(of.P95), ofJob: true,
 	}
 	if e.Process == "" {
 		e.Process = process

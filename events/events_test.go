@@ -3,7 +3,6 @@ package events_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -473,27 +472,4 @@ func TestListenerDies(t *testing.T) {
 		redistest.Eventually(t, daemontest.Soon, "the job has run", func() bool { return f.redis.Int(t, "GET", "resque:stat:processed") > ran })
 		return ends() == events
 	})
-}
-
-func TestFilterMistakes(t *testing.T) {
-	t.Parallel()
-	f := &fleet{T: t, redis: redistest.Start(t)}
-	client, err := goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	for _, bad := range []events.Filter{
-		{Kinds: []string{"fialed"}}, {Queues: []string{"a["}}, {Classes: []string{"["}}, {Since: -1}, {After: "x"}, {After: "fHw"},
-	} {
-		n := 0
-		for _, err := range events.Watch(t.Context(), client, bad) {
-			if n++; err == nil || !strings.HasPrefix(fmt.Sprint(err), "goworker: ") {
-				t.Errorf("%+v: %v", bad, err)
-			}
-		}
-		if n != 1 {
-			t.Errorf("%+v: %d pairs", bad, n)
-		}
-	}
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ type listener struct {
 	renewed bool              // the connection is new: Redis may have lost the announcement
 	from    int64             // since when programs have listened without a gap, in ms by Redis's clock
 	goesOn  bool              // it has listened before, so it reports what it missed
+	cut     bool              // Redis dropped packs, and no number has shown yet of which process
 	marked  string            // the last mark that it has seen
 	behind  bool              // Redis may have trimmed its place meanwhile
 	numbers map[string]uint64 // of the last pack of each process
@@ -96,80 +98,114 @@ func (l *listener) run(ctx context.Context) {
 
 // turn announces the listener, if that is due, and yields new events.
 func (l *listener) turn(ctx context.Context, c redis.Conn) error {
-	if err := l.listen(c); err != nil {
+	if err := l.ask(ctx, c); err != nil {
 		return err
 	}
 	entries, more, err := events.Read(c, l.keys, l.place.after[:len(l.keys)], waitFor)
 	if err != nil {
 		return err
 	}
-	if l.behind {
+	if l.behind || more { // a stream that was cut at its bound has more than one reading
 		if err := l.trimmed(ctx, c); err != nil {
 			return err
 		}
 	}
-	l.behind = more
 	began := l.clock.Now()
 	for _, e := range entries {
 		if !l.entry(ctx, c, e) {
 			return ctx.Err()
 		}
 	}
-	l.behind = l.behind || clock.Since(l.clock, began) > waitFor
+	if l.cut {
+		l.cut = false
+		l.hand(ctx, c, l.missed(0, "", droppedWhy), nil)
+	}
+	l.behind = clock.Since(l.clock, began) > waitFor
 	return ctx.Err()
 }
 
-// listen announces to the processes for thirty seconds that a program listens. If none has listened so far, it marks that in the
-// streams: a listener that resumes there learns that it missed the events before the mark.
-func (l *listener) listen(c redis.Conn) error {
-	if !l.renewed && clock.Since(l.clock, l.asked) < events.Renewed {
+// ask renews the announcement, if that is due, and looks whether the streams began again.
+func (l *listener) ask(ctx context.Context, c redis.Conn) error {
+	first := l.asked.IsZero()
+	if !l.due() {
 		return nil
 	}
-	now, err := l.store.Now(c)
+	now, err := l.listen(c)
 	if err != nil {
 		return err
 	}
-	fields, began := []string{events.EndsNotice}, false
-	if l.filter.All {
-		fields = append(fields, events.AllNotice)
-	}
-	for _, field := range fields {
-		text, err := l.notice.Told(c, field)
-		if err != nil {
-			return err
-		}
-		until, _ := strconv.ParseInt(text, 10, 64)
-		began = began || until < now.UnixMilli()
-	}
-	if l.asked.IsZero() {
+	if first {
 		l.from = now.UnixMilli()
-		for i, after := range l.place.after {
-			if after == "" { // nowhere yet; without a number it is no entry
+		for i := range l.keys {
+			if l.place.after[i] == "" { // nowhere yet; without a number it is no entry
 				l.place.after[i] = strconv.FormatInt(now.Add(-l.filter.Since).UnixMilli()-1, 10)
 			}
 		}
+		l.hand(ctx, c, Event{}, nil) // so that the cursors of other Redises' events have this place
 	}
-	if began {
-		l.token, l.goesOn = rand.Text(), l.goesOn || !l.asked.IsZero()
-		if err := l.store.Begin(c, l.token, l.filter.All); err != nil {
-			return err
-		}
-	}
-	for _, field := range fields {
-		if _, err := l.notice.Tell(c, field, strconv.FormatInt(now.Add(events.Listened).UnixMilli(), 10), began); err != nil {
-			return err
-		}
-	}
-	l.asked, l.renewed = l.clock.Now(), false
-	return nil
+	return l.again(ctx, c, now)
 }
 
-// trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. It does
-// not look at packs, whose numbers say more.
+// due reports whether the listener must renew its announcement.
+func (l *listener) due() bool {
+	return l.renewed || clock.Since(l.clock, l.asked) >= events.Renewed
+}
+
+// listen announces to the processes for thirty seconds that a program listens. If none has listened so far, it marks that in the
+// streams: a listener that resumes there learns that it missed the events before the mark. It returns Redis's time.
+func (l *listener) listen(c redis.Conn) (now time.Time, err error) {
+	ask := control.Listening{For: events.Listened, Kept: events.Kept, Mark: rand.Text(), Streams: []control.Stream{
+		{Key: l.store.EndsKey(), Field: events.EndsNotice, Most: events.MostEnds},
+	}}
+	if l.filter.All {
+		ask.Streams = append(ask.Streams, control.Stream{Key: l.store.PacksKey(), Field: events.AllNotice, Most: events.MostPacks})
+	}
+	now, marked, err := l.notice.Listen(c, ask)
+	if err != nil {
+		return now, err
+	}
+	if marked > 0 {
+		l.token, l.goesOn = ask.Mark, l.goesOn || !l.asked.IsZero()
+	}
+	l.asked, l.renewed = l.clock.Now(), false
+	return now, nil
+}
+
+// again restarts the listener in streams that began again: Redis has lost them, and its clock is behind the entry that the listener read
+// last. The ids of new entries would be smaller than that one's.
+func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error {
+	lost := false
+	for i, key := range l.keys {
+		if id := l.place.after[i]; (events.Entry{ID: id}).At().After(now) {
+			has, err := events.HasFrom(c, key, id)
+			if err != nil {
+				return err
+			}
+			if !has {
+				l.place.after[i], lost = "0", true
+				if i == ofPacks {
+					l.place.seen = 0
+					clear(l.numbers)
+				}
+			}
+		}
+	}
+	if lost {
+		l.from = now.UnixMilli()
+		l.hand(ctx, c, l.missed(0, "", "Redis lost its events, and its clock is behind"), nil)
+	}
+	return ctx.Err()
+}
+
+// droppedWhy is the text of a Missed event after a trim.
+const droppedWhy = "this listener was away for so long that Redis dropped events before it read them"
+
+// trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. The numbers
+// of packs say more, unless none of the processes whose packs were trimmed had sent one before.
 func (l *listener) trimmed(ctx context.Context, c redis.Conn) error {
 	for i, key := range l.keys {
 		id := l.place.after[i]
-		if !strings.Contains(id, "-") || i == ofPacks && len(l.numbers) > 0 {
+		if !strings.Contains(id, "-") {
 			continue
 		}
 		has, err := events.Has(c, key, id)
@@ -178,8 +214,9 @@ func (l *listener) trimmed(ctx context.Context, c redis.Conn) error {
 		}
 		if !has && i == ofPacks {
 			l.place.seen = 0
+			l.cut = len(l.numbers) > 0
 		}
-		if !has && !l.hand(ctx, c, l.missed(0, "", "this listener was away for so long that Redis dropped events before it read them"), nil) {
+		if !has && !l.cut && !l.hand(ctx, c, l.missed(0, "", droppedWhy), nil) {
 			return ctx.Err()
 		}
 	}
@@ -202,7 +239,8 @@ func (l *listener) entry(ctx context.Context, c redis.Conn, entry events.Entry) 
 		}
 		all = append(all, e)
 	case marks:
-		if mark != l.marked && (entry.At().UnixMilli() < l.from || mark == l.token && l.goesOn) {
+		// Of a listener that just began, only a mark behind its own begin says so: Redis has lost that it listens.
+		if mark != l.marked && (l.goesOn || mark != l.token && entry.At().UnixMilli() > l.from) {
 			e := l.missed(0, "", "no program listened before, so processes sent no events")
 			e.At = entry.At()
 			all = append(all, e)
@@ -215,7 +253,9 @@ func (l *listener) entry(ctx context.Context, c redis.Conn, entry events.Entry) 
 			all = append(all, e)
 		}
 	default:
-		if process, packs := l.gap(entry); packs > 0 && !l.hand(ctx, c, l.missed(packs, process, "packs of events did not arrive"), nil) {
+		process, packs := l.gap(entry)
+		l.cut = l.cut && packs == 0
+		if packs > 0 && !l.hand(ctx, c, l.missed(packs, process, "packs of events did not arrive"), nil) {
 			return false
 		}
 		all = l.pack(entry)
@@ -264,9 +304,30 @@ func (l *listener) pack(entry events.Entry) (all []Event) {
 	for _, one := range events.ParsePack(entry.Fields["b"]) {
 		var e Event
 		e.job(one, entry.Fields["p"])
+		if one.Count > 0 && l.unknown(&e) {
+			why := fmt.Sprintf("%d events %s of %s %s were only counted, so nobody knows whether these jobs are among them", e.Count, e.Kind, e.Queue, e.Class)
+			at := e.At
+			e = l.missed(0, e.Process, why)
+			e.At = at
+		}
 		all = append(all, e)
 	}
 	return all
+}
+
+// unknown reports whether a summary may stand for events that the listener wants, without naming them.
+func (l *listener) unknown(e *Event) bool {
+	f := l.filter
+	named := len(f.IDs) > 0
+	f.IDs = nil
+	if e.Queue == "" { // of a process that had too many queues and classes to count, or of an older release
+		named = named || len(f.Queues) > 0 || e.Class == "" && len(f.Classes) > 0
+		f.Queues = nil
+		if e.Class == "" {
+			f.Classes = nil
+		}
+	}
+	return named && f.wants(e)
 }
 
 // hand yields an event, or an error of Redis. An Event without a kind only moves the listener's place. It reports false if the caller
@@ -284,8 +345,10 @@ func (l *listener) hand(ctx context.Context, c redis.Conn, e Event, err error) b
 		case <-ctx.Done():
 			return false
 		case <-timer.C():
-			if c != nil && l.listen(c) != nil {
-				c = nil // the next turn meets the error
+			if c != nil && l.due() {
+				if _, err := l.listen(c); err != nil {
+					c = nil // the next turn meets the error
+				}
 			}
 			timer.Reset(events.Renewed)
 		}

@@ -135,6 +135,7 @@ func TestListenersUser(t *testing.T) {
 	}
 	f.redis.Do(t, "ACL", "SETUSER", "listener", "resetchannels")
 	again := f.watch(events.Filter{})
+	f.wait(2)
 	f.enqueue("work", "Fails")
 	f.sees(again, events.Failed, "Fails")
 }

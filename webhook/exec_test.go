@@ -89,3 +89,48 @@ if [ ! -e `+dir+`/hung ]; then sh -c 'echo $$ > `+dir+`/hung; exec sleep 1000'; 
 		return err != nil || strings.Contains(string(state), ") Z ")
 	})
 }
+
+// What a program leaves in the background ends with the program, and with the deliverer.
+func TestExecLeavesNothing(t *testing.T) {
+	t.Parallel()
+	f, dir := setup(t), t.TempDir()
+	ended := func(what string) {
+		t.Helper()
+		redistest.Eventually(t, daemontest.Soon, what+" is killed", func() bool {
+			pid, err := os.ReadFile(dir + "/" + what)
+			if err != nil || len(pid) == 0 {
+				return false
+			}
+			state, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+			return err != nil || strings.Contains(string(state), ") Z ")
+		})
+	}
+	leaves := program(t, `cat > /dev/null
+sleep 1000 > /dev/null 2>&1 &
+echo $! > `+dir+`/left
+yes | head -c 10000000
+`)
+	_, stop := f.run(f.client, webhook.Settings{URL: "exec:" + leaves, NoNotices: true}, nil)
+	f.heard()
+	redistest.Eventually(t, daemontest.Soon, "it is delivered", func() bool { return f.redis.Int(t, "XLEN", stream) == 0 })
+	ended("left")
+	stop()
+
+	hangs := program(t, `sleep 1000 &
+echo $! > `+dir+`/child
+echo $$ > `+dir+`/hung.tmp && mv `+dir+`/hung.tmp `+dir+`/hung
+wait
+`)
+	_, stop = f.run(f.client, webhook.Settings{URL: "exec:" + hangs, NoNotices: true}, func(d *webhook.Deliverer) { d.Within(time.Hour) })
+	f.fail(1)
+	redistest.Eventually(t, daemontest.Soon, "the program runs", func() bool {
+		_, err := os.Stat(dir + "/hung")
+		return err == nil
+	})
+	stop()
+	ended("hung")
+	ended("child")
+	if n := f.redis.Int(t, "XLEN", stream); n == 0 {
+		t.Error("what the program had not ended with counts as delivered")
+	}
+}

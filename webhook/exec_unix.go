@@ -30,7 +30,8 @@ type execTarget struct {
 	within time.Duration
 }
 
-// try starts the program. Its arguments and environment contain nothing of a job. At the end of the time try kills its process group.
+// try starts the program. Its arguments and environment contain nothing of a job. When the program has ended, or its time is over, try
+// kills its process group, so that no program that it has started outlives it.
 func (t *execTarget) try(ctx context.Context, _ string, body []byte) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
@@ -42,6 +43,9 @@ func (t *execTarget) try(ctx context.Context, _ string, body []byte) (time.Durat
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	c.WaitDelay = time.Second // for a process that left the group and holds the output open
 	err := c.Run()
+	if c.Process != nil {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // no group has this number then, unless it is that of its children
+	}
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay) && c.ProcessState.Success():
 		return 0, nil

@@ -246,12 +246,16 @@ type of struct {
 // add packs an event.
 func (e *Events) add(kind string, job of) {
 	e.mu.Lock()
+	if e.width.Load() != all { // the loop has just seen that no listener asks, and would send this with the next one's events
+		e.mu.Unlock()
+		return
+	}
 	first := e.pack.empty()
 	if e.pack.singly() {
 		event := job.event(kind, e.config.Now())
 		e.pack.add(&event)
 	} else {
-		e.pack.sum(kind, job.class, job.took)
+		e.pack.sum(summed{kind, job.queue, job.class}, job.took)
 	}
 	e.mu.Unlock()
 	if first {

@@ -3,29 +3,33 @@ package events
 import (
 	"time"
 
-	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/resque/events"
 	"github.com/goworker/goworker/internal/resque/history"
 )
 
-// mostSingly is how many single events a pack has: 500 a second at five packs. The pack counts further ones by class, which takes a
-// tenth of the time.
+// mostSingly is how many single events a pack has: 500 a second at five packs. The pack counts further ones by queue and class, which
+// takes a tenth of the time.
 const mostSingly = 100
 
-// roomForSums is how many bytes of a pack are reserved for its sums.
-const roomForSums = 8 << 10
+// roomForSums is how many bytes of a pack are reserved for its sums, and sumBytes how many a sum takes beside its names. Events that find
+// no room are counted by kind alone.
+const (
+	roomForSums = 8 << 10
+	sumBytes    = 100
+)
 
 // pack collects events until the loop sends them.
 type pack struct {
 	singles int
 	body    []byte
 	sums    map[summed]*sum
+	room    int // how many bytes the sums take, about
 }
 
 // summed is the key of a sum.
-type summed struct{ kind, class string }
+type summed struct{ kind, queue, class string }
 
-// sum counts the events of a kind and a class.
+// sum counts the events of a kind, a queue and a class.
 type sum struct {
 	count int64
 	took  history.Durations
@@ -43,14 +47,19 @@ func (p *pack) add(e *events.Event) {
 	p.body = e.Append(p.body)
 }
 
-func (p *pack) sum(kind, class string, took time.Duration) {
-	s := p.sums[summed{kind, class}]
+func (p *pack) sum(what summed, took time.Duration) {
+	s := p.sums[what]
 	if s == nil {
 		if p.sums == nil {
 			p.sums = make(map[summed]*sum)
 		}
-		s = new(sum)
-		p.sums[summed{kind, class}] = s
+		if p.room += sumBytes + len(name(what.queue)) + len(name(what.class)); p.room > roomForSums {
+			what.queue, what.class = "", ""
+		}
+		if s = p.sums[what]; s == nil {
+			s = new(sum)
+			p.sums[what] = s
+		}
 	}
 	s.count++
 	if took > 0 {
@@ -62,7 +71,7 @@ func (p *pack) sum(kind, class string, took time.Duration) {
 func (p *pack) take(now time.Time) []byte {
 	body := p.body
 	for what, s := range p.sums {
-		e := events.Event{Kind: what.kind, At: now.UnixMilli(), Class: logging.Shorten(what.class, events.MostName), Count: s.count}
+		e := events.Event{Kind: what.kind, At: now.UnixMilli(), Queue: name(what.queue), Class: name(what.class), Count: s.count}
 		if q, ok := s.took.Quantile(0.95); ok {
 			e.P95 = float64(q.Microseconds()) / 1000
 		}

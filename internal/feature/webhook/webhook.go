@@ -151,7 +151,7 @@ func (w *Webhooks) Heard(name, value string) {
 		fallthrough
 	default:
 		k.hook, k.value = hook{name: name, until: now.Add(asked), kinds: a.Kinds, args: a.Arguments}, value
-		if !k.proven && !k.proving { // a permission may have been given since
+		if !k.proving { // a permission may have been given, or taken, since
 			k.proving = true
 			w.prove(name)
 		}

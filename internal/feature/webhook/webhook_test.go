@@ -85,7 +85,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// A process that gets the permission to write begins with the next announcement.
+// A process that gets the permission to write begins with the next announcement, and one that loses it stops.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,6 +105,13 @@ func TestPermission(t *testing.T) {
 		synctest.Wait()
 		if names := w.names(); len(names) != 1 {
 			t.Errorf("it writes for %q", names)
+		}
+		time.Sleep(webhook.Renewed)
+		bad = redis.Error("NOPERM this user has no permissions to access one of the keys used as arguments")
+		w.Heard("a", announced(time.Hour))
+		synctest.Wait()
+		if names := w.names(); names != nil {
+			t.Errorf("without the permission it writes for %q", names)
 		}
 	})
 }

@@ -23,6 +23,7 @@ var scriptFiles embed.FS
 var (
 	announceScript = resque.LoadScript(scriptFiles, "announce")
 	tellScript     = resque.LoadScript(scriptFiles, "tell")
+	listenScript   = resque.LoadScript(scriptFiles, "listen")
 	answerScript   = resque.LoadScript(scriptFiles, "answer")
 )
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -186,7 +187,8 @@ func TestWrongTypes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	c, s := server.Dial(t), New(resque.New(""))
-	for _, key := range []string{"go:notice", "go:control", "go:rules", "go:audit", "go:reply:a", "go:reply:a:n"} {
+	listening := Listening{For: time.Minute, Kept: time.Minute, Mark: "a", Streams: []Stream{{s.StreamKey("one"), "one", 10}, {s.StreamKey("two"), "two", 10}}}
+	for _, key := range []string{"go:notice", "go:control", "go:rules", "go:audit", "go:reply:a", "go:reply:a:n", "go:one", "go:two"} {
 		server.Do(t, "FLUSHALL")
 		if server.Do(t, "SET", "resque:"+key, "x"); key == "go:reply:a:n" {
 			server.Do(t, "DEL", "resque:"+key)
@@ -199,6 +201,8 @@ func TestWrongTypes(t *testing.T) {
 		_, err = s.Tell(c, "events", "1", true)
 		errs = append(errs, err)
 		_, err = s.Answer(c, Piece{Process: "p"}, "a", false)
+		errs = append(errs, err)
+		_, _, err = s.Listen(c, listening)
 		errs = append(errs, err)
 		refused := 0
 		for _, err := range errs {
@@ -276,4 +280,52 @@ func FuzzParseCommand(f *testing.F) {
 			t.Errorf("the id %q could be of another key", c.ID)
 		}
 	})
+}
+
+// Of programs that begin to listen, one marks a stream. The others find it asked for. A field that is over, or that lies further ahead than
+// any program asks for, is none. It works when Redis is out of memory, and nothing stays for good.
+func TestListenMarksOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c, s := server.Dial(t), New(resque.New(""))
+	one, two := Stream{s.StreamKey("one"), "one", 10}, Stream{s.StreamKey("two"), "two", 10}
+	listen := func(want int, streams ...Stream) {
+		t.Helper()
+		before := time.Now().Truncate(time.Millisecond)
+		now, marked, err := s.Listen(c, Listening{For: time.Minute, Kept: time.Hour, Mark: "m", Streams: streams})
+		if err != nil || marked != want || now.Before(before) {
+			t.Errorf("%d streams are marked, not %d, at %s: %v", marked, want, now, err)
+		}
+		notices, err := s.Notices(c)
+		for _, one := range streams {
+			if notices[one.Field] != strconv.FormatInt(now.Add(time.Minute).UnixMilli(), 10) || err != nil {
+				t.Errorf("the notice is %v at %d: %v", notices, now.UnixMilli(), err)
+			}
+		}
+	}
+	server.Do(t, "CONFIG", "SET", "maxmemory", 1)
+	listen(1, one)
+	listen(1, one, two)
+	listen(0, two, one)
+	server.Do(t, "CONFIG", "SET", "maxmemory", 0)
+	server.Do(t, "HSET", "resque:go:notice", "one", 1)
+	listen(1, two, one)
+	server.Do(t, "HSET", "resque:go:notice", "two", time.Now().Add(time.Hour).UnixMilli())
+	listen(1, one, two)
+	for key, n := range map[string]int{"one": 2, "two": 2} {
+		if got := server.Int(t, "XLEN", "resque:go:"+key); got != n || server.Int(t, "PTTL", "resque:go:"+key) < 1 {
+			t.Errorf("%s has %d entries", key, got)
+		}
+	}
+	for n := range MostNotices {
+		server.Do(t, "HSET", "resque:go:notice", n, "1")
+	}
+	server.Do(t, "HDEL", "resque:go:notice", "one", "two")
+	before := server.Snapshot(t, "resque:")
+	if _, _, err := s.Listen(c, Listening{For: time.Minute, Kept: time.Hour, Mark: "m", Streams: []Stream{one}}); !errors.Is(err, ErrFull) {
+		t.Errorf("the notice is full: %v", err)
+	}
+	if after := server.Snapshot(t, "resque:"); !reflect.DeepEqual(before, after) {
+		t.Errorf("before %v, after %v", before, after)
+	}
 }

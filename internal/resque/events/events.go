@@ -34,7 +34,7 @@ const (
 
 	// MostText is how many bytes of an error an event has at most, and MostName how many of a name.
 	MostText = 300
-	MostName = 100
+	MostName = 200
 	// PackBytes is about how many bytes a pack has at most.
 	PackBytes = 64 << 10
 )
@@ -119,21 +119,9 @@ func (s Store) Prove(c redis.Conn) error {
 
 // Pack writes a pack.
 func (s Store) Pack(c redis.Conn, process string, number uint64, body []byte) error {
-	return s.add(c, s.PacksKey(), MostPacks, "p", process, "n", number, "b", body)
-}
-
-// Begin marks in the streams that a listener begins where none has listened. token names the listener.
-func (s Store) Begin(c redis.Conn, token string, all bool) error {
-	err := s.add(c, s.EndsKey(), MostEnds, "l", token)
-	if err == nil && all {
-		err = s.add(c, s.PacksKey(), MostPacks, "l", token)
-	}
-	return err
-}
-
-func (s Store) add(c redis.Conn, key resque.Key, most int, fields ...any) error {
+	key := s.PacksKey()
 	b := resque.Batch{Conn: c}
-	b.Send("XADD", append([]any{key.String(), "MAXLEN", "~", most, "*"}, fields...)...)
+	b.Send("XADD", key.String(), "MAXLEN", "~", MostPacks, "*", "p", process, "n", number, "b", body)
 	b.Send("PEXPIRE", key.String(), Kept.Milliseconds())
 	replies, err := b.Receive()
 	if err == nil {
@@ -166,7 +154,8 @@ const MostRead = 200
 const answerWithin = 5 * time.Second
 
 // Read reads the entries of streams behind the given ids, in the order in which Redis wrote them. It waits up to the given time for one.
-// more says that there may be further entries.
+// more says that a stream may have further entries: then Read returns none behind its last one, so that the order also holds from one
+// call to the next.
 func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration) (entries []Entry, more bool, err error) {
 	args := []any{"COUNT", MostRead, "BLOCK", max(1, wait.Milliseconds()), "STREAMS"}
 	at := make(map[string]int)
@@ -181,6 +170,7 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 	if errors.Is(err, redis.ErrNil) {
 		return nil, false, nil
 	}
+	end := "" // the last entry of a stream that has more
 	for _, one := range reply {
 		pair, bad := redis.Values(one, nil)
 		if bad != nil || len(pair) != 2 {
@@ -191,7 +181,7 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 		if bad != nil || worse != nil {
 			return nil, false, resque.ErrAnswer
 		}
-		more = more || len(rows) >= MostRead
+		var last string
 		for _, row := range rows {
 			e := Entry{Stream: at[name]}
 			pair, bad := redis.Values(row, nil)
@@ -204,19 +194,32 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 			if e.Fields, bad = redis.StringMap(pair[1], nil); bad != nil {
 				return nil, false, resque.ErrAnswer
 			}
-			entries = append(entries, e)
+			entries, last = append(entries, e), e.ID
+		}
+		if len(rows) >= MostRead && (end == "" || resque.CompareIDs(last, end) < 0) {
+			end = last
 		}
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("reading events: %w", resque.Explain(err))
 	}
+	if end != "" {
+		entries = slices.DeleteFunc(entries, func(e Entry) bool { return resque.CompareIDs(e.ID, end) > 0 })
+	}
 	slices.SortStableFunc(entries, func(a, b Entry) int { return resque.CompareIDs(a.ID, b.ID) })
-	return entries, more, nil
+	return entries, end != "", nil
 }
 
 // Has reports whether a stream still has an entry. If it does not, Redis may have trimmed later entries too.
-func Has(c redis.Conn, stream resque.Key, id string) (bool, error) {
-	rows, err := redis.Values(c.Do("XRANGE", stream.String(), id, id))
+func Has(c redis.Conn, stream resque.Key, id string) (bool, error) { return has(c, stream, id, id) }
+
+// HasFrom reports whether a stream has an entry or a later one.
+func HasFrom(c redis.Conn, stream resque.Key, id string) (bool, error) {
+	return has(c, stream, id, "+")
+}
+
+func has(c redis.Conn, stream resque.Key, from, to string) (bool, error) {
+	rows, err := redis.Values(c.Do("XRANGE", stream.String(), from, to, "COUNT", 1))
 	if err != nil {
 		return false, fmt.Errorf("reading events, key %s: %w", stream, resque.Explain(err))
 	}

@@ -19,13 +19,19 @@ import (
 // events prints what happens, until the operator ends it.
 func (p *program) events() *cobra.Command {
 	var f events.Filter
-	c := p.long(&cobra.Command{
+	var c *cobra.Command
+	c = p.long(&cobra.Command{
 		Use: "events", Short: "Print what happens to jobs and processes while it happens", Args: noArguments,
 		Long: "events prints a line for each job that fails, is retried, expires or is cancelled, and for each process that comes, leaves or is lost.\n" +
 			"Processes send events of jobs only while a program listens, and stop by themselves 30 s after this command has ended.\n" +
 			"The kinds are " + strings.Join(events.Kinds(), ", ") + ".",
 		Example: "  goworker events\n  goworker events --kind failed,lost --queue 'mail*'\n  goworker events --all --class SendEmail --json",
 	}, func(ctx context.Context, o *operator, _ []string) error {
+		for name, of := range map[string]*[]string{"kind": &f.Kinds, "queue": &f.Queues, "class": &f.Classes, "id": &f.IDs} {
+			if c.Flags().Changed(name) && len(*of) == 0 { // --queue "$Q" where the variable is empty: all queues are not meant
+				*of = []string{""}
+			}
+		}
 		for e, err := range events.Watch(ctx, o, f) {
 			if err != nil {
 				o.note("%s", err)
@@ -61,17 +67,17 @@ func (o *operator) eventLine(e events.Event) string {
 	say := func(format string, args ...any) { words = append(words, view.Text(fmt.Sprintf(format, args...))) }
 	say("%s %-9s", e.At.Local().Format("15:04:05.000"), e.Kind)
 	switch {
+	case e.Count > 1 && e.Kind != events.Missed:
+		say("%-9s ×%s %s", e.Queue, view.Count(e.Count), e.Class)
+		if e.P95 > 0 {
+			say("p95 %s", e.P95.Round(100*time.Microsecond))
+		}
 	case e.Class == "":
 		if e.Process != "" {
 			say("%s ", e.Process)
 		}
 		if part := e.More["part"]; part != "" {
 			say("%s ", part)
-		}
-	case e.Count > 1:
-		say("×%s %s", view.Count(e.Count), e.Class)
-		if e.P95 > 0 {
-			say("p95 %s", e.P95.Round(100*time.Microsecond))
 		}
 	default:
 		say("%-9s %-10s", e.Queue, e.Class)
@@ -86,9 +92,8 @@ func (o *operator) eventLine(e events.Event) string {
 		}
 	}
 	if e.Kind == events.Missed && e.Count > 0 {
-		say("%s", view.Plural(e.Count, "pack"))
-	}
-	if e.Text != "" {
+		say("%s of events did not arrive", view.Plural(e.Count, "pack"))
+	} else if e.Text != "" {
 		say("%s", e.Text)
 	}
 	if e.Shard != "" {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/events"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -60,5 +61,29 @@ func TestEvents(t *testing.T) {
 	}
 	if code, out, errs := on(t, s, 80, "events", "--kind=fialed"); code != exitUsage || out != "" || !strings.Contains(errs, `"fialed" is no kind of event; there are failed,`) {
 		t.Errorf("%d %s %s", code, out, errs)
+	}
+	for _, blank := range []string{"--kind=", "--queue=", "--class= ", "--id=", "--queue=a,"} { // as of a variable of a shell that is empty
+		if code, out, errs := on(t, s, 80, "events", blank); code != exitUsage || out != "" || errs == "" {
+			t.Errorf("%s: %d %s %s", blank, code, out, errs)
+		}
+	}
+}
+
+// An event of which only the number is known has its queue and class, and how many packs are missing stands behind the process.
+func TestEventsThatAreCounted(t *testing.T) {
+	t.Parallel()
+	o, at := new(operator), time.Date(2026, 11, 24, 12, 4, 31, 204e6, time.Local)
+	for _, one := range []struct {
+		event events.Event
+		want  string
+	}{
+		{events.Event{Kind: events.Done, Queue: "mail", Class: "SendEmail", Count: 1842, P95: 4 * time.Millisecond}, "done      mail      ×1,842 SendEmail p95 4ms"},
+		{events.Event{Kind: events.Started, Process: "web-1", Count: 12}, "started             ×12"},
+		{events.Event{Kind: events.Missed, Process: "web-1", Count: 12, Text: "packs of events did not arrive"}, "missed    web-1  12 packs of events did not arrive"},
+	} {
+		one.event.At = at
+		if got := o.eventLine(one.event); got != "12:04:31.204 "+one.want+"\n" {
+			t.Errorf("%q, not %q", got, one.want)
+		}
 	}
 }
