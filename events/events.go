@@ -124,7 +124,7 @@ func (f Filter) check() error {
 	return nil
 }
 
-// asked returns the filter in the form that listeners use.
+// asked returns the filter as the listeners use it.
 func (f Filter) asked() Filter {
 	wideKind := func(kind string) bool { return slices.Contains(wide, kind) }
 	f.All = f.All && len(f.Kinds) == 0 || slices.ContainsFunc(f.Kinds, wideKind)
@@ -288,7 +288,7 @@ func parseCursor(text string, places []place) error {
 	return nil
 }
 
-// isID reports whether a place in a stream is one: none yet, a time, or an entry.
+// isID reports whether a text is a place in a stream: none yet, a time, or the id of an entry.
 func isID(id string) bool {
 	if id == "" {
 		return true

@@ -42,7 +42,7 @@ type listener struct {
 	renewed bool              // the connection is new: Redis may have lost the announcement
 	from    int64             // since when programs have listened without a gap, in ms by Redis's clock
 	goesOn  bool              // it has listened before, so it reports what it missed
-	cut     bool              // Redis dropped packs, and no number has shown yet of which process
+	cut     bool              // packs were dropped, and no number has said yet of which process
 	marked  string            // the last mark that it has seen
 	behind  bool              // Redis may have trimmed its place meanwhile
 	numbers map[string]uint64 // of the last pack of each process
@@ -124,7 +124,7 @@ func (l *listener) turn(ctx context.Context, c redis.Conn) error {
 	return ctx.Err()
 }
 
-// ask renews the announcement, if that is due, and looks whether the streams began again.
+// ask announces the listener to the processes, if that is due, and looks whether the streams began again.
 func (l *listener) ask(ctx context.Context, c redis.Conn) error {
 	first := l.asked.IsZero()
 	if !l.due() {
@@ -146,7 +146,7 @@ func (l *listener) ask(ctx context.Context, c redis.Conn) error {
 	return l.again(ctx, c, now)
 }
 
-// due reports whether the listener must renew its announcement.
+// due reports whether the listener has to announce itself again.
 func (l *listener) due() bool {
 	return l.renewed || clock.Since(l.clock, l.asked) >= events.Renewed
 }
@@ -200,8 +200,8 @@ func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error
 // droppedWhy is the text of a Missed event after a trim.
 const droppedWhy = "this listener was away for so long that Redis dropped events before it read them"
 
-// trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. The numbers
-// of packs say more, unless none of the processes whose packs were trimmed had sent one before.
+// trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. For
+// packs their numbers say more, unless no process whose packs Redis dropped had sent one before.
 func (l *listener) trimmed(ctx context.Context, c redis.Conn) error {
 	for i, key := range l.keys {
 		id := l.place.after[i]
@@ -315,7 +315,7 @@ func (l *listener) pack(entry events.Entry) (all []Event) {
 	return all
 }
 
-// unknown reports whether a summary may stand for events that the listener wants, without naming them.
+// unknown reports whether a summary may contain events that the listener wants, without saying which.
 func (l *listener) unknown(e *Event) bool {
 	f := l.filter
 	named := len(f.IDs) > 0

@@ -130,15 +130,20 @@ func TestCursorOfAnIdleRedis(t *testing.T) {
 	}
 	both := &fleet{T: t, redis: east, inspects: shards}
 	other := both.watch(events.Filter{}) // so that no one misses events
-	s := both.watch(events.Filter{})
-	for _, server := range []*redistest.Server{east, west} {
-		(&fleet{T: t, redis: server}).wait(2)
+	wait := func(n int) {
+		for _, server := range []*redistest.Server{east, west} {
+			(&fleet{T: t, redis: server}).wait(n)
+		}
 	}
+	wait(1)
+	s := both.watch(events.Filter{}) // it finds no mark, so nothing has happened for it yet
+	wait(2)
 	fail(east, "a")
 	redistest.Eventually(t, daemontest.Soon, "one is seen", func() bool { return s.count(events.Failed) == 1 })
 	s.stop()
 	fail(west, "b")
 	redistest.Eventually(t, daemontest.Soon, "the other has both", func() bool { return other.count(events.Failed) == 2 })
+	time.Sleep(10 * time.Millisecond) // a listener without a place begins a millisecond before its first look
 	again := both.watch(events.Filter{After: lastCursor(s)})
 	redistest.Eventually(t, daemontest.Soon, "what happened meanwhile is seen", func() bool { return again.count(events.Failed) == 1 })
 }

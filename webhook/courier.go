@@ -28,6 +28,9 @@ import (
 // more than one, so that a delivery that the receiver always refuses does not stop the next ones.
 const mostHeld = 4
 
+// mostError is how many bytes of why a try failed are logged and kept.
+const mostError = 500
+
 // lastWithin is how long the last requests to Redis may take when the deliverer stops.
 const lastWithin = 2 * time.Second
 
@@ -44,7 +47,10 @@ type courier struct {
 
 	attended time.Time // when it last renewed the announcement and the keys
 	kept     time.Time // when it last kept its entries from being claimed
-	rest     time.Time // until when the receiver wants no delivery
+	rest     time.Time // until when the receiver wants no delivery, as long as Redis does not know it; zero: it knows
+	reported int64     // how many lost events deliveries of this deliverer have reported, or will, in all
+	owed     int64     // how many of them the receiver does not know of, because their delivery was given up
+	accepted int64     // the highest number of them, in all, that a delivery has reported
 	said     logging.Once
 	receives bool // the receiver accepted the last delivery
 }
@@ -126,8 +132,8 @@ func (c *courier) turn(ctx context.Context) (wait time.Duration, err error) {
 	if err := c.finish(ctx); err != nil {
 		return 0, err
 	}
-	if left := c.rest.Sub(now); left > 0 {
-		return min(left, c.pace.tick), nil
+	if err := c.restAll(ctx); err != nil {
+		return 0, err
 	}
 	d, wait, err := c.next(ctx)
 	if errors.Is(err, webhook.ErrNoStream) {
@@ -141,11 +147,26 @@ func (c *courier) turn(ctx context.Context) (wait time.Duration, err error) {
 	return 0, nil
 }
 
+// restAll has all deliverers of the webhook heed what the receiver has asked for.
+func (c *courier) restAll(ctx context.Context) error {
+	if left := c.rest.Sub(c.clock.Now()); left > 0 {
+		err := c.do(ctx, func(s webhook.Store, conn redis.Conn) error {
+			return s.Rest(conn, c.settings.Name, c.pace.Receiver, left)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	c.rest = time.Time{}
+	return nil
+}
+
 // attend renews the announcement and the keys, keeps its own entries from being claimed, and claims entries of deliverers that died.
 func (c *courier) attend(ctx context.Context) error {
 	now := c.clock.Now()
 	if !c.kept.IsZero() && now.Sub(c.kept) >= c.pace.orphan {
 		c.held, c.finished, c.orphans = nil, nil, nil // another deliverer may have claimed them; they come back from there, or as claimed ones
+		c.reported, c.owed = 0, 0
 	}
 	var claimed []webhook.Entry
 	var waiting int64
@@ -202,6 +223,7 @@ func (c *courier) announce(s webhook.Store, conn redis.Conn) error {
 		return err
 	}
 	a, ok := webhook.ParseAnnouncement(value)
+	there := ok && a.Until > now.UnixMilli() // it has its place among them, whatever other programs announce
 	same := ok && slices.Equal(a.Kinds, c.settings.Kinds) && a.Arguments == c.settings.Arguments
 	if same && time.UnixMilli(a.Until).Sub(now) > webhook.Announced-webhook.Renewed {
 		return nil
@@ -213,7 +235,8 @@ func (c *courier) announce(s webhook.Store, conn redis.Conn) error {
 	}
 	others := 0
 	for other, value := range all {
-		if was, _ := webhook.ParseAnnouncement(value); !strings.HasPrefix(other, webhook.Notice) || other == field {
+		name, is := strings.CutPrefix(other, webhook.Notice)
+		if was, _ := webhook.ParseAnnouncement(value); !is || other == field || !webhook.IsName(name) {
 			continue
 		} else if was.Until > now.UnixMilli() {
 			others++
@@ -221,7 +244,7 @@ func (c *courier) announce(s webhook.Store, conn redis.Conn) error {
 			return err
 		}
 	}
-	if others >= webhook.MostWebhooks {
+	if others >= webhook.MostWebhooks && !there {
 		return fmt.Errorf("this Redis has %d webhooks, which is the most: end one with goworker webhook forget", others)
 	}
 	_, err = n.Tell(conn, field, a.Value(), !same)
@@ -266,31 +289,57 @@ func (c *courier) next(ctx context.Context) (d *delivery, wait time.Duration, er
 	case most == 0:
 		t.Entries, c.orphans = c.orphans, nil
 	}
-	d = newDelivery(c.settings.Name, namespace, t.Entries, max(0, t.Cut-t.Said))
-	if d.cut > 0 {
-		d.said = t.Cut
+	d = c.compose(namespace, t)
+	if d.items == 0 && d.cut == 0 { // nothing is there to deliver
+		c.finished = append(c.finished, d)
+		return nil, 0, nil
 	}
 	return d, 0, nil
+}
+
+// compose makes a delivery of what was taken.
+func (c *courier) compose(namespace string, t webhook.Taken) *delivery {
+	if t.Cut < c.reported { // the state was removed
+		c.reported, c.accepted = 0, 0
+	}
+	cut := max(0, t.Cut-max(t.Said, c.reported)) + c.owed // one that is on its way reports the others
+	d := newDelivery(c.settings.Name, namespace, t.Entries, cut)
+	if c.owed = 0; cut > 0 {
+		c.reported = t.Cut
+		d.said = t.Cut
+	}
+	if foreign := len(t.Entries) - d.items; foreign > 0 {
+		c.count(func(s *Stats) { s.Foreign += int64(foreign) })
+		if c.said.News("foreign", "") {
+			c.say.Warn("entries of the webhook's stream are passed over, because no process of goworker wrote them: another program writes to this key", "entries", foreign)
+		}
+	}
+	return d
 }
 
 // deliver makes one attempt of a delivery.
 func (c *courier) deliver(ctx context.Context, d *delivery) {
 	rest, err := c.target.try(ctx, d.id, d.body)
+	if err != nil { // it may have what the receiver answers
+		d.error = logging.Shorten(err.Error(), mostError)
+	}
 	now := c.clock.Now()
 	c.held = slices.DeleteFunc(c.held, func(h *delivery) bool { return h == d })
 	if ctx.Err() != nil && err != nil { // the deliverer stops, and another one tries it
 		c.held = append(c.held, d)
 		return
 	}
-	d.err = err
 	if rest > 0 {
 		c.rest = now.Add(rest)
 	}
 	switch {
 	case err == nil:
-		c.finished = append(c.finished, d)
+		if c.finished = append(c.finished, d); d.cut > 0 {
+			c.accepted = max(c.accepted, d.said) // another one may have been accepted before it
+			d.said = c.accepted
+		}
 		c.count(func(s *Stats) {
-			s.Delivered, s.Events, s.Cut, s.Error = s.Delivered+1, s.Events+int64(len(d.ids)), s.Cut+d.cut, ""
+			s.Delivered, s.Events, s.Cut, s.Error = s.Delivered+1, s.Events+int64(d.items), s.Cut+d.cut, ""
 		})
 		if !c.receives {
 			c.say.Info("the receiver of the webhook accepts deliveries again")
@@ -304,9 +353,9 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 	default:
 		d.tries++
 	}
-	c.count(func(s *Stats) { s.Failed, s.Error = s.Failed+1, err.Error() })
+	c.count(func(s *Stats) { s.Failed, s.Error = s.Failed+1, d.error })
 	if c.receives {
-		c.say.Warn("the receiver of the webhook did not accept a delivery, trying again", "delivery", d.id, "error", err)
+		c.say.Warn("the receiver of the webhook did not accept a delivery, trying again", "delivery", d.id, "error", d.error)
 	}
 	if c.receives = false; d.tries >= c.pace.tries() {
 		c.dead(d)
@@ -322,10 +371,10 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 
 // dead drops a delivery after its last attempt.
 func (c *courier) dead(d *delivery) {
-	c.say.Error("a delivery of the webhook has failed for good", "delivery", d.id, "events", len(d.ids), "tries", d.tries, "error", d.err)
+	c.say.Error("a delivery of the webhook has failed for good", "delivery", d.id, "events", len(d.ids), "tries", d.tries, "error", d.error)
 	c.count(func(s *Stats) { s.Dead++ })
-	d.line = []any{"webhook", c.settings.Name, "delivery", d.id, "events", strconv.Itoa(len(d.ids)), "text", fmt.Sprintf("given up after %d tries: %v", d.tries, d.err)}
-	d.said = 0 // the next delivery reports it
+	d.line = []any{"webhook", c.settings.Name, "delivery", d.id, "events", strconv.Itoa(len(d.ids)), "text", fmt.Sprintf("given up after %d tries: %s", d.tries, d.error)}
+	c.owed, d.said = c.owed+d.cut, 0 // the next delivery reports it
 	c.finished = append(c.finished, d)
 }
 

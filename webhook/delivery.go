@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,11 +29,17 @@ const (
 	// mostSums is how many rows these counts have. The last row is of all other classes.
 	mostSums = 50
 
-	// mostListedBytes leaves room for the rest of the body: each sum has at most a name of 100 bytes, escaped.
-	mostListedBytes = MostBody - mostSums*700 - 4<<10
+	// mostListedBytes leaves room for the rest of the body: each sum has at most a kind and a name, escaped.
+	mostListedBytes = MostBody - mostSums*850 - 4<<10
 
 	// mostText is how many bytes the text for people has.
 	mostText = 500
+
+	// mostCommand is how many bytes the command of a notice has. A longer one is left out, because a part of it does something else.
+	mostCommand = 1000
+
+	// shortened is how many bytes more a text has that a process has shortened.
+	shortened = 32
 )
 
 // The kinds of items that are notices of the checks.
@@ -90,9 +97,10 @@ type delivery struct {
 	body  []byte
 	cut   int64 // how many lost events it reports
 	said  int64 // how many lost events are reported in all after it
+	items int   // events and notices
 	tries int
 	due   time.Time // of the next attempt
-	err   error     // of the last one
+	error string    // of the last one
 	line  []any     // for the log of the fleet; nil: it was delivered
 }
 
@@ -109,6 +117,7 @@ func newDelivery(name, namespace string, entries []webhook.Entry, cut int64) *de
 			items = append(items, i)
 		}
 	}
+	d.items = len(items)
 	d.id = hex.EncodeToString(digest.Sum(nil)[:16])
 	b := Body{ID: d.id, Webhook: name, Namespace: namespace, Cut: cut, Events: []Item{}}
 	room, listed := mostListedBytes, 0
@@ -125,30 +134,45 @@ func newDelivery(name, namespace string, entries []webhook.Entry, cut int64) *de
 	return d
 }
 
-// itemOf reads an entry. It skips one that it cannot read: that is of no use to a receiver.
+// itemOf reads an entry. Any program that may write to Redis may have written it, so it has no more than what processes and deliverers
+// write; ok says that it is theirs.
 func itemOf(entry webhook.Entry) (i Item, ok bool) {
-	if json.Unmarshal([]byte(entry.Event), &i) == nil && (i.Kind == Begun || i.Kind == Ended) {
-		i.ID = entry.ID
-		return i, true
+	if entry.Foreign {
+		return i, false
+	}
+	name := func(text string) string { return logging.Shorten(text, events.MostName+shortened) }
+	var n Item
+	if json.Unmarshal([]byte(entry.Event), &n) == nil && (n.Kind == Begun || n.Kind == Ended) {
+		i = Item{
+			ID: entry.ID, Kind: n.Kind, At: n.At.UTC(), Check: name(n.Check), Severity: name(n.Severity), Sentence: logging.Shorten(n.Sentence, mostText+shortened),
+			Remedy: logging.Shorten(n.Remedy, mostText+shortened),
+		}
+		if len(n.Command) <= mostCommand {
+			i.Command = n.Command
+		}
+		return i, writable(i.At)
 	}
 	e, ok := events.ParseEvent(entry.Event)
-	if !ok {
+	if !ok || !slices.Contains(Kinds(), e.Kind) {
 		return i, false
 	}
 	i = Item{
-		ID: entry.ID, Kind: e.Kind, At: time.UnixMilli(e.At).UTC(), Process: e.Process, Queue: e.Queue, Class: e.Class, Job: e.ID, Attempt: e.Attempt,
-		TookMS: e.Took, Error: e.Text,
+		ID: entry.ID, Kind: e.Kind, At: time.UnixMilli(e.At).UTC(), Process: name(e.Process), Queue: name(e.Queue), Class: name(e.Class), Job: name(e.ID), Attempt: e.Attempt,
+		TookMS: e.Took, Error: logging.Shorten(e.Text, events.MostText+shortened),
 	}
-	if args := json.RawMessage(entry.Args); json.Valid(args) {
+	if args := bytes.ToValidUTF8([]byte(entry.Args), []byte("\uFFFD")); json.Valid(args) {
 		i.Args = args
 	}
-	return i, true
+	return i, writable(i.At)
 }
+
+// writable reports whether a time can be written as JSON.
+func writable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("webhook: %v", err)) // its numbers are finite, and its raw messages valid
+		panic(fmt.Sprintf("webhook: %v", err)) // its numbers are finite, its times have four digits of a year, and its raw messages are valid
 	}
 	return text
 }

@@ -9,10 +9,13 @@ import (
 // Hurry shortens the times of a Deliverer.
 func (d *Deliverer) Hurry(every time.Duration, burst int, waits ...time.Duration) {
 	d.pace = pace{
-		Pace: webhook.Pace{Every: every, Burst: burst}, tick: 20 * time.Millisecond, attend: 100 * time.Millisecond, orphan: 2 * time.Second,
-		waits: waits, gone: 500 * time.Millisecond, look: 100 * time.Millisecond, over: 300 * time.Millisecond,
+		Pace: webhook.Pace{Every: every, Burst: burst, Receiver: d.pace.Receiver, MostRest: mostRest}, tick: 20 * time.Millisecond, attend: 100 * time.Millisecond, orphan: 2 * time.Second,
+		waits: waits, gone: 500 * time.Millisecond, look: 100 * time.Millisecond, groups: 100 * time.Millisecond, over: 300 * time.Millisecond,
 	}
 }
+
+// Gone is how long nothing is sent after an answer 410.
+func (d *Deliverer) Gone(within time.Duration) { d.pace.gone = within }
 
 // Within shortens how long a program of exec: may run.
 func (d *Deliverer) Within(within time.Duration) { d.target.(*execTarget).within = within }

@@ -27,6 +27,9 @@ const (
 	// historyEvery is how often a looker reads the history of the last day, whose rows are of ten minutes.
 	historyEvery = 10 * time.Minute
 
+	// mostGrouped is how many failures a looker reads to find new kinds. Of more it finds none.
+	mostGrouped = 10_000
+
 	// mostWrong is how many findings a webhook keeps at a time. It delivers no notices of further ones.
 	mostWrong = 100
 )
@@ -41,7 +44,10 @@ type looker struct {
 
 	before  inspect.Sample
 	history inspect.History
-	read    time.Time            // when the history was read
+	read    time.Time // when the history was read
+	groups  []inspect.FailureGroup
+	counted [2]int64             // how many failures there were, and ever, when the groups were read
+	grouped time.Time            // when that was
 	unseen  map[string]time.Time // since when the checks have not seen a finding that has begun
 	said    logging.Once
 }
@@ -124,6 +130,11 @@ func (l *looker) look(ctx context.Context) (found map[string]Item, seen map[stri
 			seen[c.Name] = !l.before.At.IsZero()
 		}
 	}
+	fresh, all := l.fresh(ctx, after)
+	for _, f := range fresh {
+		add(f)
+	}
+	seen[checks.NewKind] = all
 	l.before = after
 	for f, err := range checks.Run(ctx, in, checks.Options{Only: numbers, ReadOnly: true}) {
 		if err != nil {
@@ -137,6 +148,23 @@ func (l *looker) look(ctx context.Context) (found map[string]Item, seen map[stri
 	return found, seen, nil
 }
 
+// fresh returns the failures of new kinds, and whether it has seen all failures. It reads them where they have changed, and not all the
+// time: they are the bodies of jobs.
+func (l *looker) fresh(ctx context.Context, s inspect.Sample) (found []checks.Finding, all bool) {
+	if s.Failures.Bound != inspect.Exact || s.Failures.N > mostGrouped {
+		return nil, false
+	}
+	counted := [2]int64{s.Failures.N, s.Failed.N}
+	if l.grouped.IsZero() || counted != l.counted && clock.Since(l.clock, l.grouped) >= l.pace.groups {
+		groups, err := l.door.Inspector().Failures().Groups(ctx, inspect.FailureFilter{})
+		if err != nil {
+			return nil, false // the other checks say what is wrong with the list
+		}
+		l.groups, l.counted, l.grouped = groups, counted, l.clock.Now()
+	}
+	return checks.NewFailures(l.groups, s.At), true
+}
+
 // identity is the name of a finding in the state of the webhook.
 func identity(f checks.Finding) string {
 	digest := sha256.Sum256([]byte(f.Identity()))
@@ -145,10 +173,14 @@ func identity(f checks.Finding) string {
 
 // item is the notice of a finding.
 func item(f checks.Finding, at time.Time) Item {
-	return Item{
+	i := Item{
 		Kind: Begun, At: at.UTC(), Check: f.Check.Name, Severity: f.Check.Severity.String(), Sentence: logging.Shorten(f.Sentence, mostText),
-		Remedy: logging.Shorten(f.Remedy.Words, mostText), Command: f.Remedy.Command,
+		Remedy: logging.Shorten(f.Remedy.Words, mostText),
 	}
+	if len(f.Remedy.Command) <= mostCommand {
+		i.Command = f.Remedy.Command
+	}
+	return i
 }
 
 // tell writes notices of findings that have begun or ended. A finding has ended when no look has seen it for a while, so one that comes

@@ -12,6 +12,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -84,14 +87,15 @@ type Deliverer struct {
 
 // Stats are what a Deliverer has done since it was made.
 type Stats struct {
-	Delivered int64  `json:"delivered"`       // deliveries that the receiver accepted
-	Failed    int64  `json:"failed"`          // attempts that failed
-	Dead      int64  `json:"dead"`            // deliveries that were dropped after the last attempt
+	Delivered int64  `json:"delivered"`       // deliveries that were accepted
+	Failed    int64  `json:"failed"`          // tries that failed
+	Dead      int64  `json:"dead"`            // deliveries that were given up
 	Events    int64  `json:"events"`          // in accepted deliveries
-	Cut       int64  `json:"cut"`             // events that were lost before their delivery, as accepted deliveries reported them
-	Held      int    `json:"held"`            // deliveries that wait for another attempt
+	Cut       int64  `json:"cut"`             // events that were lost before they were delivered, as far as that was reported
+	Foreign   int64  `json:"foreign"`         // entries that were passed over, because no process of goworker wrote them
+	Held      int    `json:"held"`            // deliveries that are tried again
 	Waiting   int64  `json:"waiting"`         // events in Redis
-	Error     string `json:"error,omitempty"` // why the last attempt failed; "": it did not
+	Error     string `json:"error,omitempty"` // why the last try failed; "": it did not
 }
 
 // New returns a Deliverer that does not run yet, or an error if the settings have a mistake.
@@ -115,11 +119,20 @@ func New(of Inspects, s Settings) (*Deliverer, error) {
 		}
 	}
 	d := &Deliverer{settings: s, of: of, pace: usualPace, clock: clock.System}
+	d.pace.Receiver = receiver(s)
 	var err error
 	if d.target, err = newTarget(s); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// receiver names a receiver to the other deliverers of the webhook, so that with another URL nothing waits for what this one has asked
+// for. Redis does not learn the URL: the few bits fit too many.
+func receiver(s Settings) string {
+	digest := hmac.New(sha256.New, s.Key)
+	digest.Write([]byte(s.URL))
+	return hex.EncodeToString(digest.Sum(nil)[:4])
 }
 
 // newTarget returns the target of the URL. Its errors do not show the URL, which may hold a secret.
@@ -183,20 +196,21 @@ func (d *Deliverer) log(shard string) *slog.Logger {
 // pace is the intervals of deliveries. Tests have shorter ones.
 type pace struct {
 	webhook.Pace
-	tick   time.Duration   // how often a deliverer looks for events to deliver
-	attend time.Duration   // how often it renews the announcement and the keys
-	orphan time.Duration   // how long a deliverer must be silent until another claims its entries
-	waits  []time.Duration // after the first failed attempt, the second and so on
-	gone   time.Duration   // until the next attempt after the receiver has answered 410
-	look   time.Duration   // how often the checks run
-	over   time.Duration   // how long the checks must not find a thing until it has ended
+	tick   time.Duration   // how often a deliverer looks whether there is something to deliver
+	attend time.Duration   // how often it looks after the announcement and the keys
+	orphan time.Duration   // after which what a deliverer has is claimed
+	waits  []time.Duration // after the first failed try, the second and so on
+	gone   time.Duration   // until the next try where the receiver answers 410
+	look   time.Duration   // how often the checks are run
+	groups time.Duration   // how often the failures are read for that, at most
+	over   time.Duration   // for how long a finding is not seen until it is over
 }
 
 // usualPace has eight attempts in about an hour.
 var usualPace = pace{
-	Pace: webhook.Pace{Every: time.Second, Burst: 10}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
+	Pace: webhook.Pace{Every: time.Second, Burst: 10, MostRest: mostRest}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
 	waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 25 * time.Minute},
-	gone:  time.Hour, look: 30 * time.Second, over: 90 * time.Second,
+	gone:  time.Hour, look: 30 * time.Second, groups: time.Minute, over: 90 * time.Second,
 }
 
 // tries is how many attempts a delivery has.

@@ -203,6 +203,11 @@ func (f *fleet) run(of webhook.Inspects, s webhook.Settings, change func(*webhoo
 	if change != nil {
 		change(d)
 	}
+	return d, f.start(d)
+}
+
+// start starts a Deliverer, and returns what stops it.
+func (f *fleet) start(d *webhook.Deliverer) (stop func()) {
 	ctx, cancel := context.WithCancel(f.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -216,7 +221,7 @@ func (f *fleet) run(of webhook.Inspects, s webhook.Settings, change func(*webhoo
 		<-ended
 	}
 	f.Cleanup(stop)
-	return d, stop
+	return stop
 }
 
 // heard waits until the process writes for the webhook. The failures until then may be missing.
@@ -502,6 +507,32 @@ func TestNotices(t *testing.T) {
 	}
 	for _, i := range r.items() {
 		if i.Check == "paused-all" && (i.Sentence == "" || i.Severity != "warning" || i.At.IsZero()) {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
+// A kind of failures that is new is said once, however many there are, and whichever deliverer looks.
+func TestNewFailures(t *testing.T) {
+	t.Parallel()
+	f, r := setup(t), receive(t)
+	_, stop := f.run(f.client, webhook.Settings{URL: r.URL}, nil)
+	f.fail(12)
+	redistest.Eventually(t, daemontest.Soon, "the new kind is delivered", func() bool { return r.notices("new-failures", webhook.Begun) == 1 })
+	f.fail(5)
+	stop()
+	f.run(f.connect(f.redis.URI()), webhook.Settings{URL: r.URL}, nil)
+	failed := f.redis.Int(t, "LLEN", "resque:failed")
+	for range 10 {
+		f.redis.Do(t, "RPUSH", "resque:queue:work", `{"class":"Other","args":[]}`)
+	}
+	redistest.Eventually(t, daemontest.Soon, "the jobs have failed", func() bool { return f.redis.Int(t, "LLEN", "resque:failed") == failed+10 })
+	redistest.Eventually(t, daemontest.Soon, "another kind is delivered", func() bool { return r.notices("new-failures", webhook.Begun) == 2 })
+	if n := r.notices("new-failures", webhook.Ended); n > 0 {
+		t.Errorf("%d kinds are new no more", n)
+	}
+	for _, i := range r.items() {
+		if i.Check == "new-failures" && !strings.Contains(i.Sentence, `of class "Fails" with`) && !strings.Contains(i.Sentence, `of class "Other" with`) {
 			t.Errorf("%+v", i)
 		}
 	}

@@ -18,8 +18,11 @@ var classFails = &Check{
 	Command:  "goworker failed groups -- {query}",
 }
 
+// NewKind is the name of the check of NewFailures.
+const NewKind = "new-failures"
+
 var newGroup = &Check{
-	Name: "new-failures", Severity: Warning, Uses: Notice | Alert, Title: "failures of a new kind",
+	Name: NewKind, Severity: Warning, Uses: Notice | Alert, Title: "failures of a new kind",
 	Bound: Bound{3600, "s"}, More: []Bound{{10, "jobs"}}, // the first one came within this time, and there are so many
 	Sentence: "{failed} of class {class} with {exception}, the first one {first} ago",
 	Remedy:   "see what they have in common, and which deploy came before",

@@ -11,8 +11,8 @@ import (
 // takes a tenth of the time.
 const mostSingly = 100
 
-// roomForSums is how many bytes of a pack are reserved for its sums, and sumBytes how many a sum takes beside its names. Events that find
-// no room are counted by kind alone.
+// roomForSums is how many bytes of a pack are reserved for its sums, and sumBytes how many one takes beside its names. The pack counts
+// by kind alone what finds no room.
 const (
 	roomForSums = 8 << 10
 	sumBytes    = 100

@@ -154,8 +154,8 @@ const MostRead = 200
 const answerWithin = 5 * time.Second
 
 // Read reads the entries of streams behind the given ids, in the order in which Redis wrote them. It waits up to the given time for one.
-// more says that a stream may have further entries: then Read returns none behind its last one, so that the order also holds from one
-// call to the next.
+// more says that there may be further entries: then it returns none behind the last one of a stream that has more, so that the order
+// also holds from one call to the next.
 func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration) (entries []Entry, more bool, err error) {
 	args := []any{"COUNT", MostRead, "BLOCK", max(1, wait.Milliseconds()), "STREAMS"}
 	at := make(map[string]int)

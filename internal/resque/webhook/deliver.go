@@ -19,9 +19,10 @@ const (
 
 // Entry is an entry of a stream.
 type Entry struct {
-	ID    string
-	Event string
-	Args  string // of the job; "": they were not asked for, or there are too many
+	ID      string
+	Event   string
+	Args    string // of the job; "": they were not asked for, or there are too many
+	Foreign bool   // no process wrote it: it has other fields, or too many bytes. The rest is empty
 }
 
 // ErrNoStream says that the stream or its group is gone. Attend makes them again.
@@ -36,17 +37,6 @@ func (s Store) explain(doing, name string, err error) error {
 		err = ErrNoStream // as a script has it
 	}
 	return fmt.Errorf("%s webhook %s, key %s: %w", doing, name, s.HookKey(name), err)
-}
-
-// all returns the first error of the replies.
-func all(b *resque.Batch) ([]any, error) {
-	replies, err := b.Receive()
-	for _, reply := range replies {
-		if refused, bad := reply.(redis.Error); bad && err == nil {
-			err = refused
-		}
-	}
-	return replies, err
 }
 
 // Attend makes the keys that the deliverers of a webhook need, and extends their TTL.
@@ -71,6 +61,9 @@ func (s Store) Attend(c redis.Conn, name string) error {
 type Pace struct {
 	Every time.Duration // from one delivery to the next
 	Burst int           // how many may begin at once after a pause
+
+	Receiver string        // who receives, in hexadecimal digits: see Rest
+	MostRest time.Duration // how long a receiver may ask for a rest
 }
 
 // Taken is what Take has taken.
@@ -89,7 +82,7 @@ func (s Store) Take(c redis.Conn, name string, p Pace, most int) (t Taken, err e
 	var a resque.Call
 	a.Key(s.HookKey(name).String())
 	a.Key(s.HookStateKey(name).String())
-	a.Arg(group, consumer, most, p.Every.Milliseconds(), p.Burst)
+	a.Arg(group, consumer, most, p.Every.Milliseconds(), p.Burst, p.Receiver, p.MostRest.Milliseconds(), MostEvent, MostArgs)
 	reply, err := redis.Values(a.Do(c, takeScript))
 	if err != nil {
 		return t, s.explain(doing, name, err)
@@ -115,28 +108,37 @@ func (s Store) Take(c redis.Conn, name string, p Pace, most int) (t Taken, err e
 	return t, nil
 }
 
-// entries reads entries of the stream.
+// entries reads entries as the scripts return them.
 func entries(reply any) (all []Entry, err error) {
 	rows, err := redis.Values(reply, nil)
 	if err != nil {
 		return nil, err
 	}
 	for _, row := range rows {
-		pair, err := redis.Values(row, nil)
-		if err != nil || len(pair) != 2 {
+		texts, err := redis.Strings(row, nil)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(texts) == 1:
+			all = append(all, Entry{ID: texts[0], Foreign: true})
+		case len(texts) == 3:
+			all = append(all, Entry{ID: texts[0], Event: texts[1], Args: texts[2]})
+		default:
 			return nil, resque.ErrAnswer
 		}
-		id, err := redis.String(pair[0], nil)
-		if err != nil {
-			return nil, err
-		}
-		fields, err := redis.StringMap(pair[1], nil)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, Entry{ID: id, Event: fields["e"], Args: fields["a"]})
 	}
 	return all, nil
+}
+
+// Rest has all deliverers send nothing to a receiver for a while. Take heeds it for the receiver that its Pace names.
+func (s Store) Rest(c redis.Conn, name, receiver string, within time.Duration) error {
+	var a resque.Call
+	a.Key(s.HookStateKey(name).String())
+	a.Arg(within.Milliseconds(), receiver)
+	if _, err := a.Do(c, restScript); err != nil {
+		return s.explain("noting that its receiver wants a rest, of", name, err)
+	}
+	return nil
 }
 
 // Claim takes over entries that their deliverer has not kept for this time: it is dead. Entries that Redis has trimmed meanwhile count as
@@ -160,36 +162,25 @@ func (s Store) Claim(c redis.Conn, name string, after time.Duration, most int) (
 		dropped, _ := redis.Values(reply[2], nil)
 		cut = len(dropped)
 	}
-	b := resque.Batch{Conn: c}
-	for _, id := range ids {
-		b.Send("XRANGE", key, id, id)
+	if len(ids) == 0 && cut == 0 {
+		return nil, nil
 	}
-	replies, err := all(&b)
+	var a resque.Call
+	a.Key(key)
+	a.Key(s.HookStateKey(name).String())
+	a.Arg(group, cut, MostEvent, MostArgs)
+	for _, id := range ids {
+		a.Arg(id)
+	}
+	claimed, err := a.Do(c, readScript)
 	if err != nil {
 		return nil, s.explain(doing, name, err)
 	}
-	var claimed []Entry
-	var gone []any
-	for i, reply := range replies {
-		rows, err := entries(reply)
-		if err != nil {
-			return nil, s.explain(doing, name, err)
-		}
-		if claimed = append(claimed, rows...); len(rows) == 0 {
-			gone = append(gone, ids[i])
-		}
+	all, err := entries(claimed)
+	if err != nil {
+		return nil, s.explain(doing, name, resque.ErrAnswer)
 	}
-	if cut += len(gone); cut > 0 {
-		b := resque.Batch{Conn: c}
-		b.Send("HINCRBY", s.HookStateKey(name).String(), "cut", cut)
-		if len(gone) > 0 {
-			b.Send("XACK", append([]any{key, group}, gone...)...)
-		}
-		if _, err := all(&b); err != nil {
-			return nil, s.explain(doing, name, err)
-		}
-	}
-	return claimed, nil
+	return all, nil
 }
 
 // Keep resets the idle time of entries that a deliverer still has. idle is the new idle time: with a long one any deliverer may claim them
@@ -256,17 +247,28 @@ func (s Store) Lead(c redis.Conn, name, deliverer string, lasts time.Duration) (
 // wrong is the prefix of the fields of the state that hold findings.
 const wrong = "wrong:"
 
+// mostFields is how many fields the state of a webhook may have. Deliverers write less than half of them.
+const mostFields = 300
+
 // Wrong returns the findings that have begun and not ended: what Say was given, by id.
 func (s Store) Wrong(c redis.Conn, name string) (map[string]string, error) {
-	fields, err := redis.StringMap(c.Do("HGETALL", s.HookStateKey(name).String()))
-	if err != nil {
-		return nil, s.explain("reading the state of", name, err)
+	const doing = "reading the state of"
+	var a resque.Call
+	a.Key(s.HookStateKey(name).String())
+	a.Arg(wrong, mostFields, MostEvent)
+	texts, err := redis.Strings(a.Do(c, wrongScript))
+	switch {
+	case err != nil:
+		return nil, s.explain(doing, name, err)
+	case len(texts)%2 == 0:
+		return nil, s.explain(doing, name, resque.ErrAnswer)
+	case texts[0] != "0":
+		return nil, s.explain(doing, name, fmt.Errorf("key %s has %s fields, where deliverers write less than %d: another program wrote them; remove it with goworker webhook forget",
+			s.HookStateKey(name), texts[0], mostFields))
 	}
 	said := make(map[string]string)
-	for field, value := range fields {
-		if id, ok := strings.CutPrefix(field, wrong); ok {
-			said[id] = value
-		}
+	for i := 1; i < len(texts); i += 2 {
+		said[strings.TrimPrefix(texts[i], wrong)] = texts[i+1]
 	}
 	return said, nil
 }

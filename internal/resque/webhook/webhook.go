@@ -25,6 +25,9 @@ var scriptFiles embed.FS
 var (
 	post         = resque.NewVerb("post", resque.ReadScript(scriptFiles, "verbs/post"))
 	takeScript   = resque.LoadScript(scriptFiles, "take")
+	readScript   = resque.LoadScript(scriptFiles, "read")
+	restScript   = resque.LoadScript(scriptFiles, "rest")
+	wrongScript  = resque.LoadScript(scriptFiles, "wrong")
 	leadScript   = resque.LoadScript(scriptFiles, "lead")
 	noticeScript = resque.LoadScript(scriptFiles, "notice")
 )
@@ -43,6 +46,9 @@ const (
 
 	// MostWaiting is about how many entries a stream keeps.
 	MostWaiting = 10_000
+
+	// MostEvent is how many bytes an event has at most, or a notice. Those of processes have less.
+	MostEvent = 16 << 10
 
 	// MostArgs is how many bytes of arguments an entry has at most. If a job has more, its entry has none.
 	MostArgs = 4 << 10
@@ -74,8 +80,8 @@ func (s Store) HookKey(name string) resque.Key { return s.StreamKey("webhook:" +
 
 // HookStateKey is the hash of a webhook that has what its deliverers share: "written" and "read", the numbers of the last entries,
 // "cut", how many are missing in all, "said", how many of these
-// were reported, "next", when a delivery may begin, "lease", who looks for what is wrong, and a field for each thing
-// that is wrong.
+// were reported, "next", when a delivery may begin, "rest", until when which receiver wants none, "lease", who looks for what is wrong,
+// and a field for each thing that is wrong.
 func (s Store) HookStateKey(name string) resque.Key { return s.HashKey("webhook:" + name + ":state") }
 
 // Announcement is what the deliverers of a webhook ask processes to write.
@@ -125,4 +131,15 @@ func (s Store) Prove(c redis.Conn, name string) error {
 		return s.explain("trying to write for", name, err)
 	}
 	return nil
+}
+
+// all returns the first error of the replies.
+func all(b *resque.Batch) ([]any, error) {
+	replies, err := b.Receive()
+	for _, reply := range replies {
+		if refused, bad := reply.(redis.Error); bad && err == nil {
+			err = refused
+		}
+	}
+	return replies, err
 }
