@@ -568,7 +568,7 @@ func TestACL(t *testing.T) {
 	f.redis.Do(t, "SET", "resque:pause-all-workers", "true")
 	redistest.Eventually(t, daemontest.Soon, "the notice is delivered", func() bool { return r.notices("paused-all", webhook.Begun) == 1 })
 	stop()
-	if n := f.log.Count("Redis refuses") + f.log.Count("cannot look"); n > 0 {
+	if n := f.log.Count("Redis refuses") + f.log.Count("cannot run its checks"); n > 0 {
 		t.Errorf("Redis refuses something:\n%s", f.log.Text())
 	}
 	f.redis.Do(t, "ACL", "SETUSER", "deliverer", "-xautoclaim")
