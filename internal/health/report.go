@@ -23,7 +23,7 @@ func Standing(l *part.Loops, limits time.Duration) []part.Standing {
 // long for one answer.
 func Patience(limits time.Duration) time.Duration { return 2 * limits }
 
-// Poller is what keeps a poller from taking jobs, as it says itself.
+// Poller is the poller's answer about what keeps it from taking jobs.
 type Poller struct {
 	Connected bool // to Redis
 	Fenced    bool // the lease is not held
@@ -33,7 +33,7 @@ type Poller struct {
 	Paused    bool // the fleet is paused
 }
 
-// Signs are the signs by which the health of a daemon is known.
+// Signs are the figures from which the health of a daemon follows.
 type Signs struct {
 	Now     time.Time
 	Begun   bool // it has run
@@ -54,7 +54,7 @@ type Signs struct {
 	Gate         gate.State
 }
 
-// Report is how a daemon is. The public Health has the same fields, and says what each of them is.
+// Report is the health of a daemon. The public Health has the same fields, and documents them.
 type Report struct {
 	Running          bool
 	Live             bool
@@ -80,7 +80,7 @@ func (r *Report) Say(format string, args ...any) {
 
 func brief(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// Report says how a daemon with these signs is.
+// Report returns the health of a daemon with these signs.
 func (s Signs) Report() Report {
 	r := Report{Running: s.Running, Live: s.Running, LastExchange: s.LastExchange, AwaySince: s.AwaySince}
 	if !s.LastExchange.IsZero() {
@@ -139,7 +139,7 @@ func (s Signs) Report() Report {
 	return r
 }
 
-// pauses takes what keeps a daemon from taking jobs although it could.
+// pauses adds the pauses that keep a daemon from taking jobs.
 func (r *Report) pauses(p Poller, g gate.State) {
 	r.PausedByProgram, r.PausedByOperator, r.PausedByFleet = p.Held, p.Operated, p.Paused
 	if p.Held {
@@ -160,8 +160,8 @@ func (r *Report) pauses(p Poller, g gate.State) {
 	}
 }
 
-// Merge adds how one of several shards is. away is since when its Redis has kept it from being started;
-// zero: it was started, or not tried.
+// Merge adds the health of one of several shards. away is since when its Redis has kept it from starting;
+// zero: it has started, or was not tried.
 func (r *Report) Merge(of Report, name string, away time.Time, first bool) {
 	if !of.Running && !away.IsZero() {
 		of.AwaySince, of.Reasons = away, []string{"its Redis cannot be reached, so it is not started yet"}

@@ -22,7 +22,7 @@ const Forever = Never
 // before Start. All methods are safe for concurrent use.
 //
 //   - Start returns when the goroutine runs.
-//   - Wake has the next turn taken at once, or right after the one under way.
+//   - Wake makes the loop take the next turn at once, or right after the one under way.
 //   - Stop waits until the goroutine has ended. It may be called more than once, and before Start.
 //   - After an error the loop waits as Backoff says, and Outages logs one line an outage.
 type Loop struct {
@@ -39,8 +39,8 @@ type Loop struct {
 	// Grace is how long a turn under way may go on after Stop was called.
 	Grace time.Duration
 
-	// Quiet is for how long after a turn Wake is put off, so that a flood of them costs a turn
-	// each Quiet and no more.
+	// Quiet is how long after a turn Wake is delayed, so that a flood of wake-ups costs one turn
+	// for each Quiet.
 	Quiet time.Duration
 
 	// Patient says that Wake does not shorten the wait after an error.
@@ -133,7 +133,7 @@ func (l *Loop) rests(d time.Duration) {
 	l.due.Store(int64(since + min(max(d, 0), Never-since)))
 }
 
-// Wake has a turn taken.
+// Wake makes the loop take a turn.
 func (l *Loop) Wake() {
 	select {
 	case l.wake <- struct{}{}:
