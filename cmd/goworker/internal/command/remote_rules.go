@@ -16,7 +16,7 @@ import (
 
 // controlPause pauses or resumes processes, queues or classes.
 func (p *program) controlPause(pause bool) *cobra.Command {
-	use, short := "pause", "Stop processes from taking jobs, or from taking jobs of queues or classes"
+	use, short := "pause", "Have processes take no jobs, or none of some queues or classes"
 	if !pause {
 		use, short = "resume", "End a pause of processes, queues or classes"
 	}

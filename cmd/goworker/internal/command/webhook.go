@@ -18,7 +18,7 @@ const urlVariable = "GOWORKER_WEBHOOK_URL"
 
 // webhook is the noun of webhooks.
 func (p *program) webhook() *cobra.Command {
-	c := &cobra.Command{Use: "webhook", Short: "Send failures and notices of checks to an HTTP server or a program", Args: nounArguments,
+	c := &cobra.Command{Use: "webhook", Short: "Send failures and notices of checks to a server or a program", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(p.webhookRun(), p.webhookForget())
 	return c
