@@ -171,8 +171,8 @@ func (l *listener) listen(c redis.Conn) (now time.Time, err error) {
 	return now, nil
 }
 
-// again has the listener begin again in streams that began again themselves: Redis has lost them, and by its clock it is earlier than
-// the entry that was read last. New entries would stand before that one.
+// again restarts the listener in streams that began again: Redis has lost them, and its clock is behind the entry that the listener read
+// last. The ids of new entries would be smaller than that one's.
 func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error {
 	lost := false
 	for i, key := range l.keys {
@@ -197,7 +197,7 @@ func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error
 	return ctx.Err()
 }
 
-// droppedWhy is the text of a Missed event.
+// droppedWhy is the text of a Missed event after a trim.
 const droppedWhy = "this listener was away for so long that Redis dropped events before it read them"
 
 // trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. For

@@ -577,7 +577,7 @@ func TestACL(t *testing.T) {
 	f.redis.Do(t, "SET", "resque:pause-all-workers", "true")
 	redistest.Eventually(t, daemontest.Soon, "the notice is delivered", func() bool { return r.notices("paused-all", webhook.Begun) == 1 })
 	stop()
-	if n := f.log.Count("Redis refuses") + f.log.Count("cannot look"); n > 0 {
+	if n := f.log.Count("Redis refuses") + f.log.Count("cannot run its checks"); n > 0 {
 		t.Errorf("Redis refuses something:\n%s", f.log.Text())
 	}
 	f.redis.Do(t, "ACL", "SETUSER", "deliverer", "-xautoclaim")
@@ -596,7 +596,7 @@ func TestProcessMayNotWrite(t *testing.T) {
 	f.daemon(strings.Replace(f.redis.URI(), "redis://", "redis://worker:secret@", 1))
 	redistest.Eventually(t, daemontest.Soon, "the process says so", func() bool {
 		f.fail(1)
-		return f.log.Count("Redis refuses what this process would write for a webhook") > 0
+		return f.log.Count("Redis refuses the events of this process for a webhook") > 0
 	})
 	f.fail(2)
 	if n := f.redis.Int(t, "XLEN", stream); n > 0 {

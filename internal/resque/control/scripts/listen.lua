@@ -1,4 +1,4 @@
--- Says to processes for how long a program listens, and marks in the streams that none did before.
+-- Announces to processes for how long a program listens, and marks in the streams if none has listened so far.
 --
 -- KEYS  1 notice   2 … the streams that the program wants to be filled
 -- ARGV  1 channel   2 how long the notice stays in ms   3 how many fields it has at most   4 for how long the program listens in ms
