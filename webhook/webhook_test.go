@@ -622,7 +622,7 @@ func TestEmbedded(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
 	redistest.Eventually(t, daemontest.Soon, "a failure is delivered", func() bool {
-		_ = d.Enqueue(&goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Fails"}})
+		_, _ = d.Client().Enqueue(t.Context(), &goworker.Job{Queue: "work", Payload: goworker.Payload{Class: "Fails"}})
 		time.Sleep(50 * time.Millisecond)
 		return r.count(events.Failed) > 0
 	})
