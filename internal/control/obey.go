@@ -139,8 +139,19 @@ func (k *Control) end() {
 	k.busy--
 }
 
-// do calls the function of a verb. A panic is an error.
+// do calls the function of a verb, in a goroutine of its own, since it may end that. Then, and where it panics, there is an error.
 func do(ctx context.Context, v Verb, c *Call) (body json.RawMessage, err error) {
+	err = fmt.Errorf("the verb %s ended its goroutine and did not return", v.Name)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		body, err = call(ctx, v, c)
+	}()
+	<-done
+	return body, err
+}
+
+func call(ctx context.Context, v Verb, c *Call) (body json.RawMessage, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			body, err = nil, fmt.Errorf("the verb %s panicked: %v\n%s", v.Name, value, debug.Stack())
