@@ -20,16 +20,16 @@ import (
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
-// lookEvery is how often a call that waits looks whether the processes that have not answered are still there.
+// lookEvery is how often a waiting call looks whether the processes that have not answered still have a lease.
 const lookEvery = time.Second
 
-// pair is what a call yields.
+// pair is one step of a call's iterator.
 type pair struct {
 	reply Reply
 	err   error
 }
 
-// ask is Inspect and Do.
+// ask implements Inspect and Do.
 func (c *Control) ask(ctx context.Context, verb string, change bool, opts []CallOption) iter.Seq2[Reply, error] {
 	o := call{timeout: DefaultTimeout}
 	for _, opt := range opts {
@@ -50,9 +50,9 @@ func (c *Control) ask(ctx context.Context, verb string, change bool, opts []Call
 		var wg sync.WaitGroup
 		doors := c.of.Inspect().Doors()
 		pairs := make(chan pair)
-		defer func() { // also where yield panics
+		defer func() { // even if yield panics
 			cancel()
-			for range pairs { // so that no round waits to hand out what the caller does not take
+			for range pairs { // so that no round waits for a caller that has left the loop
 			}
 		}()
 		rounds := make([]round, len(doors))
@@ -75,7 +75,7 @@ func (c *Control) ask(ctx context.Context, verb string, change bool, opts []Call
 	}
 }
 
-// nobody returns why no process was asked; nil: some were, or an error was handed out.
+// nobody returns why the call asked no process; nil: it asked some, or the caller has got an error.
 func nobody(rounds []round) error {
 	err := ErrNobody
 	for _, r := range rounds {
@@ -100,13 +100,13 @@ type round struct {
 	several bool
 	pairs   chan<- pair
 
-	members map[string]control.Member // that the addresses mean, by id
+	members map[string]control.Member // that the call addresses, by id
 
-	there, meant int  // how many processes there are, and how many the addresses mean
-	failed       bool // an error was handed out
+	there, meant int  // how many processes hold a lease, and how many of them the call addresses
+	failed       bool // the caller has got an error
 }
 
-// run asks, and hands out what comes.
+// run asks the processes of one Redis, and yields their answers.
 func (r *round) run(ctx context.Context) {
 	err := r.door.Do(ctx, func(s resque.Store, c redis.Conn) error { return r.over(ctx, control.New(s), c) })
 	if err != nil {
@@ -118,7 +118,7 @@ func (r *round) run(ctx context.Context) {
 	}
 }
 
-// hand hands a pair out, unless the caller has left.
+// hand yields a pair, unless the caller has left the loop.
 func (r *round) hand(ctx context.Context, reply Reply, err error) {
 	if r.several {
 		reply.Shard = r.door.Name()
@@ -169,7 +169,7 @@ func (r *round) over(ctx context.Context, s control.Store, c redis.Conn) error {
 		}
 		deaf = append(silent, deaf...)
 	} else if len(deaf) < len(members) {
-		_ = s.Forget(c, r.command.ID) // the answers go by themselves in a minute
+		_ = s.Forget(c, r.command.ID) // if this fails, the answers expire in a minute
 	}
 	for _, e := range deaf {
 		r.silence(ctx, e)
@@ -186,7 +186,7 @@ func (r *round) silence(ctx context.Context, e *SilentError) {
 // announce writes the command.
 func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err error) {
 	cmd := r.command
-	lives := min(r.call.timeout, control.FullLives) // a process refuses what needs the level full and is valid for longer
+	lives := min(r.call.timeout, control.FullLives) // a process refuses a command of the level full that is valid for longer
 	cmd.At, cmd.Until = now.UnixMilli(), now.Add(lives).UnixMilli()
 	if lives < r.call.timeout {
 		cmd.Wait = r.call.timeout.Milliseconds()
@@ -211,10 +211,11 @@ func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err erro
 	return err
 }
 
-// mostText is how many bytes of what a command concerned are in the audit.
+// mostText is how many bytes the audit has of a command's addresses and arguments.
 const mostText = 500
 
-// receive hands answers out until all processes have answered, are gone, or the time is over. Who has answered is no longer awaited.
+// receive yields answers until each process has answered or left, or the time is over. It removes from awaited each process that it
+// has yielded.
 func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awaited map[string]control.Member) error {
 	began := clock.System.Now()
 	looked, ends := began, began.Add(r.call.timeout)
@@ -231,7 +232,7 @@ func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awai
 		for _, p := range pieces {
 			after = p.ID
 			if _, asked := awaited[p.Process]; !asked {
-				continue // it was sent again, because the answer of Redis was lost; or a program that writes to Redis has forged it
+				continue // the process sent it again, because it lost Redis's reply; or another program that writes to Redis forged it
 			}
 			whole, bad := answers.add(p)
 			if whole == nil && bad == nil {
@@ -255,7 +256,7 @@ func (r *round) receive(ctx context.Context, s control.Store, c redis.Conn, awai
 	return nil
 }
 
-// answered hands an answer out.
+// answered yields the answer of a process.
 func (r *round) answered(ctx context.Context, process string, whole []byte, bad error, after time.Duration) {
 	var said control.Reply
 	if bad == nil {
@@ -272,8 +273,8 @@ func (r *round) answered(ctx context.Context, process string, whole []byte, bad 
 	}
 }
 
-// silent returns an error for each process that is still awaited, with the age of its lease now; with gone only for those that
-// have no lease any more.
+// silent returns an error for each process that is still awaited, with the present age of its lease. With gone it returns only
+// processes that no longer have a lease.
 func (r *round) silent(s control.Store, c redis.Conn, awaited map[string]control.Member, gone bool) (silent []*SilentError, err error) {
 	_, members, err := s.Members(c)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
-// assembler puts answers together of their pieces. It keeps no more than the answers to one command may have: a program that writes to
-// Redis may forge pieces without an end.
+// assembler joins the pieces of answers. It keeps no more bytes than all answers to one command may have, because a program that writes
+// to Redis may forge endless pieces.
 type assembler struct {
 	parts map[string]*assembly // by process
-	kept  int                  // bytes of all of them
+	kept  int                  // bytes of all pieces
 }
 
 // assembly is the pieces of one answer.
@@ -24,8 +24,8 @@ var (
 	errSize   = errors.New("it is larger than all answers to a command may be")
 )
 
-// add adds a piece, and returns the whole when it was the last. The first piece begins the answer again: the process sends it once more
-// where it does not know whether Redis has taken it.
+// add adds a piece, and after the last piece returns the whole answer. A first piece restarts the answer: a process sends its answer
+// again if it does not know whether Redis has it.
 func (a *assembler) add(p control.Piece) (whole []byte, err error) {
 	one := a.parts[p.Process]
 	if one == nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/goworker/goworker/inspect"
 )
 
-// patience is how long a cancel waits for the handlers of jobs that run, unless Timeout says something else. Their contexts end within a
+// patience is how long a cancel waits for the handlers of running jobs, unless Timeout sets another time. Their contexts end within a
 // second.
 const patience = 2 * time.Second
 
-// Cancel cancels the job with an id, wherever it is, or the workflow with that id: see inspect.Cancel. It needs no process to be there. It
-// waits for the handler of a job that runs, two seconds at most, or as long as Timeout says. goesOn has the job if its handler goes on
-// all the same: nothing ends a handler that does not look at its context but the end of its process. The other option is Why.
+// Cancel cancels the job with an id, wherever it is, or the workflow with that id: see inspect.Cancel. It asks no process. It waits for the
+// handler of a running job, two seconds at most, or as long as Timeout says. goesOn has the job if its handler still runs then: only the
+// end of its process stops a handler that ignores its context. The other option is Why.
 func (c *Control) Cancel(ctx context.Context, id string, opts ...CallOption) (goesOn []inspect.Entry, err error) {
 	i, wait, err := c.canceller(opts)
 	if err != nil {
@@ -25,9 +25,9 @@ func (c *Control) Cancel(ctx context.Context, id string, opts ...CallOption) (go
 	return i.GoingOn(ctx, inspect.Query{ID: id}, wait)
 }
 
-// CancelAll cancels all jobs that match, as an operation of the kind inspect.Revoke: those with an id by it, wherever they are, and those
-// that run without one by their process and ticket. Jobs that wait without an id go into the bin. The operation's Undo takes back what has
-// not run. goesOn, Timeout and Why are those of Cancel.
+// CancelAll cancels all jobs that match, as an operation of the kind inspect.Revoke. It cancels jobs with an id by the id, wherever they
+// are, and running jobs without one by their process and ticket. It puts waiting jobs without an id into the bin. The operation's Undo
+// takes back what has not run. goesOn, Timeout and Why are as in Cancel.
 func (c *Control) CancelAll(ctx context.Context, q inspect.Query, opts ...CallOption) (op inspect.Operation, goesOn []inspect.Entry, err error) {
 	i, wait, err := c.canceller(opts)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Control) CancelAll(ctx context.Context, q inspect.Query, opts ...CallOp
 	return op, goesOn, err
 }
 
-// Lift takes the cancel of a job back that has not ended: see inspect.Lift. The option is Why.
+// Lift takes back the cancel of a job that has not ended: see inspect.Lift. The option is Why.
 func (c *Control) Lift(ctx context.Context, id string, opts ...CallOption) error {
 	i, _, err := c.canceller(opts)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package control asks running processes how they are, and has them do what an operator wants.
+// Package control asks running processes how they are, and sends them commands of operators.
 //
 //	c := control.New(client)
 //	for reply, err := range c.Inspect(ctx, control.Ping, control.To("mail-*")) {
 //		…
 //	}
 //
-// A call knows from the leases which processes have to answer. It hands each answer out as it comes, ends with the last one or at
-// its deadline, and names the processes that were silent. So silence and death are never the same.
+// A call reads from the leases which processes have to answer. It yields each answer as it comes, ends with the last one or at its
+// deadline, and names each process that did not answer, with the age of its lease. So a caller can tell silence from death.
 //
-// Without a call a Control has no connection. A call borrows one connection of the client until it ends.
+// A Control holds no connection between calls. A call borrows one connection of the client until it ends.
 package control
 
 import (
@@ -44,7 +44,7 @@ type Control struct {
 // Option is a setting of New: KeyFile, By or Face.
 type Option func(*Control)
 
-// KeyFile signs commands with the key in a file: that of the processes' setting ControlKeyFile. The file is read at each call.
+// KeyFile signs commands with the key in a file: the one of the processes' setting ControlKeyFile. Each call reads the file.
 func KeyFile(path string) Option { return func(c *Control) { c.keyFile = path } }
 
 // By says who asks. The audit of changes names it. By default it is the user of the system and the host.
@@ -63,7 +63,7 @@ func New(of Inspects, opts ...Option) *Control {
 	return c
 }
 
-// operator is who runs this program, as far as the system says it.
+// operator is the user and host that run this program, as far as the system knows them.
 func operator() string {
 	name := "?"
 	if u, err := user.Current(); err == nil {
@@ -79,7 +79,7 @@ func operator() string {
 // DefaultTimeout is how long a call waits for answers.
 const DefaultTimeout = 5 * time.Second
 
-// call is what the options of one call say.
+// call is the options of one call.
 type call struct {
 	to      []string
 	args    any
@@ -120,22 +120,22 @@ type Reply struct {
 	// Body is the answer as JSON; nil: the verb has none.
 	Body json.RawMessage
 
-	// After is how long after the command was sent the answer came.
+	// After is the time from the command to the answer.
 	After time.Duration
 
-	// Shard is the Redis where the process is, of several.
+	// Shard is the Redis where the process is, if there are several.
 	Shard string
 }
 
 // Errors of a call as a whole.
 var (
-	// ErrNobody: no goworker process holds a lease.
+	// ErrNobody is returned if no goworker process holds a lease.
 	ErrNobody = errors.New("goworker: no goworker process holds a lease here")
-	// ErrNoMatch: none of them has such an address.
+	// ErrNoMatch is returned if no process with a lease has such an address.
 	ErrNoMatch = errors.New("goworker: no process has such an id, host or name")
 )
 
-// SilentError is the error of a process that did not answer, and why.
+// SilentError is the error of a process that did not answer. It says why.
 type SilentError struct {
 	Process string
 	Version string
@@ -146,14 +146,14 @@ type SilentError struct {
 	Gone   bool // it left, or was found dead, while the call waited
 }
 
-// fresh is how old a lease is at most whose process lives for sure: it is renewed each two seconds.
+// fresh is the age up to which a lease proves that its process lives: a process renews its lease every two seconds.
 const fresh = 3 * time.Second
 
 func (e *SilentError) Error() string {
 	return fmt.Sprintf("goworker: process %s %s", e.Process, e.Why())
 }
 
-// Why says it without the process.
+// Why is the reason without the name of the process.
 func (e *SilentError) Why() string {
 	switch {
 	case e.TooOld:
@@ -170,7 +170,7 @@ func (e *SilentError) Why() string {
 
 func brief(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// RefusedError is the error of a process that answered with one.
+// RefusedError is the error with which a process answered.
 type RefusedError struct {
 	Process string
 	Text    string
@@ -180,27 +180,26 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("goworker: process %s: %s", e.Process, e.Text)
 }
 
-// Inspect asks processes a question. It yields one pair for each process: its reply, or a *SilentError or *RefusedError, whose Reply
-// says only which process it is. What concerns the whole call, such as ErrNobody, an error of Redis or the end of ctx, is an error with an
-// empty Reply.
+// Inspect asks processes a question. It yields one pair for each process: its reply, or a *SilentError or *RefusedError with a Reply
+// that names the process. An error of the whole call, such as ErrNobody, an error of Redis or the end of ctx, has an empty Reply.
 func (c *Control) Inspect(ctx context.Context, verb string, opts ...CallOption) iter.Seq2[Reply, error] {
 	return c.ask(ctx, verb, false, opts)
 }
 
-// Do has processes do something. It yields what Inspect yields. The command and its line of the audit are written in one step: where
-// the audit cannot be written, no process hears of it.
+// Do sends processes a command. It yields what Inspect yields. Redis takes the command and its line of the audit in one step: if the
+// audit cannot be written, no process gets the command.
 func (c *Control) Do(ctx context.Context, verb string, opts ...CallOption) iter.Seq2[Reply, error] {
 	return c.ask(ctx, verb, true, opts)
 }
 
-// Result is what a whole call brought.
+// Result is the outcome of a whole call.
 type Result struct {
 	Replies []Reply
 	Refused []*RefusedError
 	Silent  []*SilentError
 }
 
-// Gather waits for a call to end. The error is one of the whole call. Then the Result has what came before it.
+// Gather waits for a call to end. The error is an error of the whole call; the Result then has the answers that came before it.
 func Gather(call iter.Seq2[Reply, error]) (r Result, err error) {
 	for reply, e := range call {
 		var refused *RefusedError
@@ -219,7 +218,7 @@ func Gather(call iter.Seq2[Reply, error]) (r Result, err error) {
 	return r, err
 }
 
-// command makes the command that all shards get, but for its times.
+// command makes the command that all shards get, without its times.
 func (c *Control) command(verb string, o call) (control.Command, error) {
 	cmd := control.Command{ID: control.NewID(), Verb: verb, To: o.to, By: c.who}
 	if err := control.CheckAddresses(o.to); err != nil {
@@ -235,7 +234,7 @@ func (c *Control) command(verb string, o call) (control.Command, error) {
 	return cmd, nil
 }
 
-// on is what the audit says that a command concerned.
+// on is the addresses and arguments of a command, for the audit.
 func on(cmd control.Command) string {
 	var words []string
 	if len(cmd.To) > 0 {
@@ -247,7 +246,7 @@ func on(cmd control.Command) string {
 	return strings.Join(words, ": ")
 }
 
-// Member is a process that a call can ask, or could if it obeyed commands.
+// Member is a process with a lease, whether it obeys commands or not.
 type Member struct {
 	Process, Host, Name, Version string
 
@@ -256,7 +255,7 @@ type Member struct {
 	Shard   string        // the Redis where it is, of several
 }
 
-// Members lists the processes that addresses mean; none: all. It asks Redis and no process.
+// Members lists the processes that have one of the addresses; without addresses, all. It asks Redis and no process.
 func (c *Control) Members(ctx context.Context, addresses ...string) (members []Member, err error) {
 	if err := control.CheckAddresses(addresses); err != nil {
 		return nil, fmt.Errorf("goworker: %w", err)

@@ -64,7 +64,7 @@ func TestProfile(t *testing.T) {
 	for want, args := range map[string]map[string]any{
 		"the kind of a profile is": {"kind": "trace"},
 		"5m0s at most":             {"kind": "cpu", "for": 301},
-		"shows what is there now":  {"kind": "heap", "for": 1},
+		"shows the present state":  {"kind": "heap", "for": 1},
 		"the arguments are wrong":  {"kinds": "cpu"},
 	} {
 		if _, refused := take(t.Context(), "a", args); !strings.Contains(refused, want) {
@@ -89,7 +89,7 @@ func TestProfile(t *testing.T) {
 	}()
 	redistest.Eventually(t, daemontest.Soon, "the second profile is refused", func() bool {
 		_, refused := take(t.Context(), "a", map[string]any{"kind": "heap"})
-		return strings.Contains(refused, "another profile is being taken")
+		return strings.Contains(refused, "takes another profile now")
 	})
 	if err := a.stop(); err != nil { // which ends the first
 		t.Error(err)

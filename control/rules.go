@@ -11,14 +11,14 @@ import (
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
-// The calls of this file write rules. A rule is in Redis, so it holds for processes that start later, and for those that were cut off when
-// it was made. A process obeys it before it takes its next job. None of them asks a process, so they need none to be there.
+// The calls of this file write rules. Redis keeps a rule, so it holds for processes that start later, and for processes that were cut off
+// when it was made. A process obeys it before it takes its next job. These calls ask no process.
 
-// For ends a rule after this time. By default it holds until it is taken back.
+// For ends a rule after this time. Without For a rule holds until it is taken back.
 func For(d time.Duration) CallOption { return func(c *call) { c.lasts, c.ends = d, true } }
 
-// Rules returns what operators have set for the fleet, by their kinds and what they are about: see inspect.Rules. Queues that are
-// paused without an end are among them, of which nothing but the queue is known.
+// Rules returns the rules of the fleet, sorted by kind, and then by the queue, limit or class: see inspect.Rules. It includes queues that
+// are paused without an end, of which only the name is known.
 func (c *Control) Rules(ctx context.Context) (rules []inspect.Rule, err error) {
 	for _, door := range c.of.Inspect().Doors() {
 		of, failed := ruled(ctx, door.Inspector())
@@ -48,11 +48,11 @@ func ruled(ctx context.Context, in *inspect.Inspector) ([]inspect.Rule, error) {
 	return rules, err
 }
 
-var errCancel = errors.New("goworker: a job is cancelled wherever it is, for good; leave out To, Args, For and Key")
+var errCancel = errors.New("goworker: a cancel holds in the whole fleet and has no end; leave out To, Args, For and Key")
 
 var errTo = errors.New("goworker: a rule holds for all processes; leave out To and Args")
 
-// rule returns who makes a rule, and how long it lasts.
+// rule returns the inspector that writes a rule, and how long the rule lasts.
 func (c *Control) rule(opts []CallOption) (*inspect.Inspector, time.Duration, error) {
 	var o call
 	for _, opt := range opts {
@@ -62,12 +62,12 @@ func (c *Control) rule(opts []CallOption) (*inspect.Inspector, time.Duration, er
 	case len(o.to) > 0 || o.args != nil:
 		return nil, 0, errTo
 	case o.ends && o.lasts <= 0:
-		return nil, 0, errors.New("goworker: a rule holds for more than no time; give For a time above 0")
+		return nil, 0, errors.New("goworker: For needs a time above 0")
 	}
 	return c.of.Inspect().By(c.who, o.why).Face(c.face), o.lasts, nil
 }
 
-// change changes a rule, whose maker and end the options say.
+// change changes a rule as the options say.
 func (c *Control) change(opts []CallOption, rule func(i *inspect.Inspector, d time.Duration) error) error {
 	i, d, err := c.rule(opts)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *Control) ResumeQueue(ctx context.Context, queue string, opts ...CallOpt
 	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResumeQueue(ctx, queue) })
 }
 
-// PauseClass has the jobs of a class wait in a lane of their own, while the others of their queues go on: see inspect.PauseClass. The
-// options are For and Why.
+// PauseClass makes the jobs of a class wait in a lane of their own, while the other jobs of their queues go on: see inspect.PauseClass.
+// The options are For and Why.
 func (c *Control) PauseClass(ctx context.Context, class string, opts ...CallOption) error {
 	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.PauseClass(ctx, class, d) })
 }
@@ -97,8 +97,8 @@ func (c *Control) ResumeClass(ctx context.Context, class string, opts ...CallOpt
 	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error { return i.ResumeClass(ctx, class) })
 }
 
-// Limit gives a limit of a program other numbers, such as "3" or "10/s", which hold whatever programs start: see inspect.SetLimitFor. The
-// options are For and Why.
+// Limit gives a limit of a program another number, such as "3" or "10/s". Programs that start later do not change it: see
+// inspect.SetLimitFor. The options are For and Why.
 func (c *Control) Limit(ctx context.Context, limit, numbers string, opts ...CallOption) error {
 	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error {
 		_, err := i.SetLimitFor(ctx, limit, numbers, d)
@@ -116,10 +116,10 @@ func (c *Control) LimitClass(ctx context.Context, class, numbers string, opts ..
 	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.LimitClass(ctx, class, numbers, o.key, d) })
 }
 
-// Key gives each value at a place in the arguments its own count, for LimitClass: "0.account" is the field account of the first argument.
+// Key makes LimitClass count each value at a place in the arguments separately: "0.account" is the field account of the first argument.
 func Key(place string) CallOption { return func(c *call) { c.key = place } }
 
-// Reset takes back what Limit has set: processes write the numbers of their programs.
+// Reset takes back what Limit has set: processes write the number of their program again.
 func (c *Control) Reset(ctx context.Context, limit string, opts ...CallOption) error {
 	return c.change(opts, func(i *inspect.Inspector, _ time.Duration) error {
 		_, err := i.ResetLimit(ctx, limit)
@@ -137,7 +137,7 @@ func (c *Control) Timeout(ctx context.Context, class string, timeout time.Durati
 	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetTimeout(ctx, class, timeout, d) })
 }
 
-// Retries has failed jobs of a class run again at most so often: see inspect.SetRetries. The options are For and Why.
+// Retries limits how often a failed job of a class runs again: see inspect.SetRetries. The options are For and Why.
 func (c *Control) Retries(ctx context.Context, class string, retries int, opts ...CallOption) error {
 	return c.change(opts, func(i *inspect.Inspector, d time.Duration) error { return i.SetRetries(ctx, class, retries, d) })
 }

@@ -12,30 +12,30 @@ const (
 	Ping       = "ping"       // PingAnswer
 	Stats      = "stats"      // StatsAnswer: what the process has counted, and its memory
 	Active     = "active"     // []JobAnswer: jobs that run. With the arguments {"args":true} also theirs, at the level full
-	Reserved   = "reserved"   // []JobAnswer: jobs that are held ahead
+	Reserved   = "reserved"   // []JobAnswer: jobs that the process has prefetched
 	Registered = "registered" // []ClassAnswer
 	Conf       = "conf"       // []SettingAnswer, without secrets
 	Queues     = "queues"     // QueuesAnswer
-	Report     = "report"     // ReportAnswer: for the report of a fault
-	Verbs      = "verbs"      // []VerbAnswer: what a process can be asked or made to do, the program's own verbs too
-	Stacks     = "stacks"     // StacksAnswer: where all goroutines are. It needs To, and a process answers once in ten seconds
+	Report     = "report"     // ReportAnswer: for a bug report
+	Verbs      = "verbs"      // []VerbAnswer: the verbs that a process knows, with those of its program
+	Stacks     = "stacks"     // StacksAnswer: the stacks of all goroutines. It needs To, and a process answers once in ten seconds
 )
 
-// The verbs by which every daemon does something.
+// The commands that every daemon obeys.
 const (
 	Log      = "log"      // LevelAnswer: logs at {"level":"debug"} for {"for":600} seconds, 3,600 at most
 	Pause    = "pause"    // QueuesAnswer: takes no more jobs until Resume or its end
 	Resume   = "resume"   // QueuesAnswer
 	Shutdown = "shutdown" // PingAnswer: stops as after a signal, with {"now":true} as after two. It needs the level full
 
-	// These change what the process works until it ends. Their answers are goworker.Resized and goworker.Relisted. Concurrency runs
-	// {"workers":"12"} jobs at a time, or "+4" more, with {"for":600} for so many seconds, a week at most. It needs the level full for
-	// more than the settings say.
+	// These change the concurrency and the queues of a process until it ends. Their answers are goworker.Resized and goworker.Relisted.
+	// Concurrency runs {"workers":"12"} jobs at a time, or "+4" more, with {"for":600} for so many seconds, a week at most. It needs the
+	// level full for more than the settings say.
 	Concurrency = "concurrency"
 	WorkQueues  = "work-queues" // works {"set":["high","low=2"]}, or "add" or "remove". It needs the level full
 
-	// Autoscale has the number of workers change by itself between {"bounds":"5..50"}, or with "off" no more, for {"for":600}
-	// seconds or until the process ends: RescaledAnswer. It needs the level full beyond what the settings say.
+	// Autoscale makes the process change its concurrency by itself between {"bounds":"5..50"}, or with "off" stops that, for {"for":600}
+	// seconds or until the process ends: RescaledAnswer. It needs the level full for more than the settings say.
 	Autoscale = "autoscale"
 )
 
@@ -43,7 +43,7 @@ const (
 // needs To, and the level full. Give the call a Timeout that is longer than the profile takes.
 const Profile = "profile"
 
-// What processes answer. Times are in seconds.
+// The answers of processes. Times are in seconds.
 type (
 	PingAnswer    = control.Ping
 	VerbAnswer    = control.Verb

@@ -4,8 +4,8 @@
 //		…
 //	}
 //
-// Processes send events of jobs only while a program listens, and stop by themselves at most 30 seconds after the last one has ended.
-// A listener that was away goes on where it was, and learns what it missed. See docs/events.md for what is guaranteed of which event.
+// Processes send events of jobs only while a program listens, and stop at most 30 seconds after the last listener has ended. A listener
+// that was away resumes where it stopped, and learns what it missed. See docs/events.md for what is guaranteed of which event.
 package events
 
 import (
@@ -34,27 +34,27 @@ type Inspects interface{ Inspect() *inspect.Inspector }
 
 // The kinds of events.
 const (
-	// How a job ended badly. It stands in Redis with the end itself, or not at all.
+	// The bad ends of jobs. Redis takes such an event with the end itself, or not at all.
 	Failed    = "failed"    // for good
 	Retried   = "retried"   // it runs again
 	Expired   = "expired"   // its time was over before it ran
-	Discarded = "discarded" // its handler gave it up
+	Discarded = "discarded" // its handler returned Discard
 	Cancelled = "cancelled"
 	Recovered = "recovered" // its process died, and it is back in its queue
 	Poison    = "poison"    // its processes died too often, and it has failed
 
-	// Step says that a step of a workflow is done. The ID begins with that of the workflow. It stands in Redis as an end does.
+	// Step says that a step of a workflow is done. Its ID begins with that of the workflow. Redis takes it with the end of the step.
 	Step = "step"
 
-	// What happens all the time: only with Filter.All, or where Kinds names it. A process that is killed takes with it what it had
-	// not sent yet, at most 200 ms.
-	Enqueued = "enqueued" // a program with a daemon, or a client over HTTP, put it into its queue or delayed it
-	Started  = "started"  // its handler was called, or a client got it over HTTP
+	// Frequent events: only with Filter.All, or if Kinds names them. A process that is killed loses those that it has not sent, of at most
+	// 200 ms.
+	Enqueued = "enqueued" // a program with a daemon, or a client over HTTP, has enqueued or delayed it
+	Started  = "started"  // a worker called its handler, or a client got it over HTTP
 	Done     = "done"
 	Snoozed  = "snoozed"  // it runs again later, as its handler wished
-	Returned = "returned" // it is back in its queue, and no try is used up: its process stops, or its client gave it back
+	Returned = "returned" // it is back in its queue and has used up no attempt: its process stops, or its client released it
 
-	// What happened to a process or to a rule: the log of the fleet.
+	// Events of processes and rules, from the log of the fleet.
 	Online        = inspect.LogOnline
 	Offline       = inspect.LogOffline
 	Lost          = inspect.LogLost
@@ -76,7 +76,7 @@ func Kinds() []string {
 	}
 }
 
-// wide are the kinds that processes send only to listeners that ask for all.
+// wide are the frequent kinds, which processes send only while a listener asks for all.
 var wide = []string{Enqueued, Started, Done, Snoozed, Returned}
 
 // Filter says which events a listener wants. The zero Filter means all but Enqueued, Started, Done, Snoozed and
@@ -84,20 +84,20 @@ var wide = []string{Enqueued, Started, Done, Snoozed, Returned}
 type Filter struct {
 	Kinds []string // of these kinds; none: all kinds
 
-	// Which jobs. With one of these three, events of processes and rules come only where Kinds names theirs.
+	// Queues, Classes and IDs choose jobs. With one of them, events of processes and rules come only if Kinds names them.
 	Queues  []string // jobs of these queues, or patterns with * ? [
 	Classes []string // jobs of these classes, or patterns
 	IDs     []string // jobs with these ids
 
-	// All asks processes for Enqueued, Started, Done, Snoozed and Returned too, if Kinds names none. Of more than 500 events a second
-	// a process counts the rest by queue and class: such an Event has a Count, and no id. With IDs there is a Missed instead.
+	// All asks processes for Enqueued, Started, Done, Snoozed and Returned too, if Kinds names none. A process sends 500 events a second
+	// singly, and counts further ones by queue and class: such an Event has a Count, and no id. With IDs there is a Missed instead.
 	All bool
 
-	// Since is how far to look back. Streams keep about the last 10,000 bad ends and 256 packs of other events, and nothing of a time
-	// in which no program listened.
+	// Since is how far to look back. Redis keeps about the last 10,000 bad ends and 256 packs of other events, and none of a time in
+	// which no program listened.
 	Since time.Duration
 
-	// After is the Cursor of the last event that a listener has seen: it goes on behind it. Since is not used then.
+	// After is the Cursor of the last event that a listener has seen: it resumes behind it, and ignores Since.
 	After string
 }
 
@@ -119,12 +119,12 @@ func (f Filter) check() error {
 		}
 	}
 	if f.Since < 0 {
-		return prefix.Errorf("events of the future cannot be seen: Since is %s", f.Since)
+		return prefix.Errorf("Since is %s: it must be 0 or more, because it looks back", f.Since)
 	}
 	return nil
 }
 
-// asked is the filter as the listeners use it.
+// asked returns the filter as the listeners use it.
 func (f Filter) asked() Filter {
 	wideKind := func(kind string) bool { return slices.Contains(wide, kind) }
 	f.All = f.All && len(f.Kinds) == 0 || slices.ContainsFunc(f.Kinds, wideKind)
@@ -136,7 +136,7 @@ func (f Filter) asked() Filter {
 	return f
 }
 
-// wants reports whether an event is one of those.
+// wants reports whether the filter lets an event pass.
 func (f Filter) wants(e *Event) bool {
 	switch {
 	case e.Kind == Missed:
@@ -149,7 +149,7 @@ func (f Filter) wants(e *Event) bool {
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, e.ID)) && f.fits(e)
 }
 
-// fits reports whether an event is of the queues and classes.
+// fits reports whether the queue and the class of an event pass the filter.
 func (f Filter) fits(e *Event) bool { return matches(f.Queues, e.Queue) && matches(f.Classes, e.Class) }
 
 func matches(patterns []string, name string) bool {
@@ -160,37 +160,37 @@ func matches(patterns []string, name string) bool {
 type Event struct {
 	Kind    string
 	At      time.Time // by Redis's clock
-	Process string    // which says it; of Lost, Recovered and Poison, the dead one
+	Process string    // that sent it; with Lost, Recovered and Poison the dead process
 
 	Queue, Class, ID string        // of the job
 	Attempt          int           // which run it was; the first is 1
-	Took             time.Duration // from when a worker took it
-	Text             string        // the error; of Missed, why
+	Took             time.Duration // since a worker took it
+	Text             string        // the error; with Missed the reason
 	More             map[string]string
 
-	// Count is how many events this is: 1, or of a summary of a queue and a class more. Of Missed it is how many packs of the Process are
-	// missing; 0: nobody knows.
+	// Count is how many events this one stands for: 1, or more in a summary of a queue and a class. With Missed it is how many packs of
+	// the Process are missing; 0: that is unknown.
 	Count int64
 
-	// P95 is how long the jobs of a summary took: 95 of 100 were as short, within a fifth.
+	// P95 is the time within which 95 of 100 jobs of a summary ended, exact to a fifth.
 	P95 time.Duration
 
-	// Shard is the Redis, of several.
+	// Shard is the Redis that the event comes from, if there are several.
 	Shard string
 
-	// Cursor is where a listener goes on behind this event: Filter.After.
+	// Cursor is the value of Filter.After with which a listener resumes behind this event.
 	Cursor string
 
 	ofJob bool // and not of a process or a rule
 }
 
-// Watch returns the events of a fleet as they come, until the context ends or the loop is left. It first says to all processes that a
-// program listens, and says so again each ten seconds, also while the body of the loop does something else.
+// Watch yields the events of a fleet as they come, until the context ends or the caller leaves the loop. It announces to all processes
+// that a program listens, and renews that every ten seconds, also while the body of the loop does something else.
 //
-// An error is of a Redis that cannot be read now. Watch tries again, so the caller decides whether to go on. A mistake in the filter
-// is the only pair. At the end of the context there is no error. After Close of the client goworker.ErrClosed is the last pair.
+// An error says that a Redis cannot be read now. Watch tries again, so the caller decides whether to go on. If the filter has a mistake,
+// its error is the only pair. The end of the context is no error. After Close of the client goworker.ErrClosed is the last pair.
 //
-// Watch makes a connection of its own for each Redis, beside those of WorkerSettings.Connections, and closes it at its end.
+// Watch dials a connection of its own to each Redis, beside those of WorkerSettings.Connections, and closes it at its end.
 func Watch(ctx context.Context, of Inspects, f Filter) iter.Seq2[Event, error] {
 	asked := f.asked()
 	return func(yield func(Event, error) bool) {
@@ -235,7 +235,7 @@ func Watch(ctx context.Context, of Inspects, f Filter) iter.Seq2[Event, error] {
 	}
 }
 
-// pair is what a listener hands out, and where it is then.
+// pair is an event that a listener yields, and its place behind it.
 type pair struct {
 	number int
 	event  Event
@@ -251,13 +251,13 @@ const (
 	streams
 )
 
-// place is how far a listener is on one Redis: behind which entry of each stream, and behind how many events of the next pack.
+// place is how far a listener has read one Redis: behind which entry of each stream, and behind how many events of the next pack.
 type place struct {
 	after [streams]string // "": nowhere yet
 	seen  int
 }
 
-// cursor is the places as one word.
+// cursor writes the places as one word.
 func cursor(places []place) string {
 	texts := make([]string, len(places))
 	for i, p := range places {
@@ -288,7 +288,7 @@ func parseCursor(text string, places []place) error {
 	return nil
 }
 
-// isID reports whether a place in a stream is one: none yet, a time, or an entry.
+// isID reports whether a text is a place in a stream: none yet, a time, or the id of an entry.
 func isID(id string) bool {
 	if id == "" {
 		return true
@@ -299,7 +299,7 @@ func isID(id string) bool {
 	return err == nil && worse == nil
 }
 
-// log is what the fields of an entry of the fleet's log say.
+// log makes an event of an entry of the fleet's log.
 func (e *Event) log(entry events.Entry) {
 	e.Kind, e.Process, e.Text, e.At, e.Count = entry.Fields["kind"], entry.Fields["process"], entry.Fields["text"], entry.At(), 1
 	for key, value := range entry.Fields {
@@ -312,7 +312,7 @@ func (e *Event) log(entry events.Entry) {
 	}
 }
 
-// job is what an event of a job says.
+// job makes an event of a job's event in a stream.
 func (e *Event) job(of events.Event, process string) {
 	duration := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	*e = Event{

@@ -35,16 +35,16 @@ type listener struct {
 
 	store  events.Store
 	notice control.Store
-	keys   []resque.Key // of the streams that are read
+	keys   []resque.Key // of the streams that it reads
 
-	token   string            // its mark in the streams; a new one whenever it sets one
-	asked   time.Time         // when it said last that it listens; zero: it has not
-	renewed bool              // the connection is new: Redis may have lost what was said
-	from    int64             // since when it has been listened without a gap, in ms by Redis's clock
-	goesOn  bool              // it was there before, so what it missed concerns it
+	token   string            // its mark in the streams; each mark has another token
+	asked   time.Time         // when it last announced itself; zero: never
+	renewed bool              // the connection is new: Redis may have lost the announcement
+	from    int64             // since when programs have listened without a gap, in ms by Redis's clock
+	goesOn  bool              // it has listened before, so it reports what it missed
 	cut     bool              // packs were dropped, and no number has said yet of which process
 	marked  string            // the last mark that it has seen
-	behind  bool              // its place may have been trimmed meanwhile
+	behind  bool              // Redis may have trimmed its place meanwhile
 	numbers map[string]uint64 // of the last pack of each process
 	broken  bool              // the caller knows that Redis cannot be read
 }
@@ -96,7 +96,7 @@ func (l *listener) run(ctx context.Context) {
 	}
 }
 
-// turn says that the listener is there, if that is due, and hands out what came.
+// turn announces the listener, if that is due, and yields new events.
 func (l *listener) turn(ctx context.Context, c redis.Conn) error {
 	if err := l.ask(ctx, c); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (l *listener) turn(ctx context.Context, c redis.Conn) error {
 	return ctx.Err()
 }
 
-// ask asks the processes, if that is due, and looks whether the streams began again.
+// ask announces the listener to the processes, if that is due, and looks whether the streams began again.
 func (l *listener) ask(ctx context.Context, c redis.Conn) error {
 	first := l.asked.IsZero()
 	if !l.due() {
@@ -138,7 +138,7 @@ func (l *listener) ask(ctx context.Context, c redis.Conn) error {
 		l.from = now.UnixMilli()
 		for i := range l.keys {
 			if l.place.after[i] == "" { // nowhere yet; without a number it is no entry
-				l.place.after[i] = strconv.FormatInt(now.Add(-l.filter.Since).UnixMilli()-1, 10)
+				l.place.after[i] = before(now.Add(-l.filter.Since))
 			}
 		}
 		l.hand(ctx, c, Event{}, nil) // so that the cursors of other Redises' events have this place
@@ -146,13 +146,16 @@ func (l *listener) ask(ctx context.Context, c redis.Conn) error {
 	return l.again(ctx, c, now)
 }
 
-// due reports whether the listener is to say again that it is there.
+// before is the place in a stream that lies before a time; it is no entry.
+func before(at time.Time) string { return strconv.FormatInt(max(0, at.UnixMilli()-1), 10) }
+
+// due reports whether the listener has to announce itself again.
 func (l *listener) due() bool {
 	return l.renewed || clock.Since(l.clock, l.asked) >= events.Renewed
 }
 
-// listen says to the processes that a program listens, for thirty seconds. Where none did, that is marked in the streams: a listener
-// that goes on there learns that it missed what happened before. It returns Redis's time.
+// listen announces to the processes for thirty seconds that a program listens. If none has listened so far, it marks that in the
+// streams: a listener that resumes there learns that it missed the events before the mark. It returns Redis's time.
 func (l *listener) listen(c redis.Conn) (now time.Time, err error) {
 	ask := control.Listening{For: events.Listened, Kept: events.Kept, Mark: rand.Text(), Streams: []control.Stream{
 		{Key: l.store.EndsKey(), Field: events.EndsNotice, Most: events.MostEnds},
@@ -171,8 +174,8 @@ func (l *listener) listen(c redis.Conn) (now time.Time, err error) {
 	return now, nil
 }
 
-// again has the listener begin again in streams that began again themselves: Redis has lost them, and by its clock it is earlier than
-// the entry that was read last. New entries would stand before that one.
+// again restarts the listener in streams that began again: Redis has lost them, and its clock is behind the entry that the listener read
+// last. The ids of new entries would be smaller than that one's.
 func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error {
 	lost := false
 	for i, key := range l.keys {
@@ -182,7 +185,12 @@ func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error
 				return err
 			}
 			if !has {
-				l.place.after[i], lost = "0", true
+				// Where it had read an entry, all there is now is new. A time says nothing of what was there before.
+				if lost = true; strings.Contains(id, "-") {
+					l.place.after[i] = "0"
+				} else {
+					l.place.after[i] = before(now)
+				}
 				if i == ofPacks {
 					l.place.seen = 0
 					clear(l.numbers)
@@ -192,16 +200,16 @@ func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error
 	}
 	if lost {
 		l.from = now.UnixMilli()
-		l.hand(ctx, c, l.missed(0, "", "Redis lost its events, and its clock is behind"), nil)
+		l.hand(ctx, c, l.missed(0, "", "the clock of Redis went back, or Redis lost its events"), nil)
 	}
 	return ctx.Err()
 }
 
-// droppedWhy is the text of a Missed event.
+// droppedWhy is the text of a Missed event after a trim.
 const droppedWhy = "this listener was away for so long that Redis dropped events before it read them"
 
-// trimmed says so if Redis has the entry no more at which the listener is: then it may have dropped others behind it. Of packs their
-// numbers say it better, unless none of the processes whose packs were dropped had sent one before.
+// trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. For
+// packs their numbers say more, unless no process whose packs Redis dropped had sent one before.
 func (l *listener) trimmed(ctx context.Context, c redis.Conn) error {
 	for i, key := range l.keys {
 		id := l.place.after[i]
@@ -227,7 +235,7 @@ func (l *listener) missed(count int64, process, why string) Event {
 	return Event{Kind: Missed, At: l.clock.Now(), Process: process, Text: why, Count: count}
 }
 
-// entry hands out the events of an entry. It reports false if the caller has left.
+// entry yields the events of an entry. It reports false if the caller has left the loop.
 func (l *listener) entry(ctx context.Context, c redis.Conn, entry events.Entry) bool {
 	var all []Event
 	mark, marks := entry.Fields["l"]
@@ -287,7 +295,7 @@ func (l *listener) entry(ctx context.Context, c redis.Conn, entry events.Entry) 
 	return true
 }
 
-// gap returns how many packs are missing before one.
+// gap returns how many packs of its process are missing before a pack.
 func (l *listener) gap(entry events.Entry) (process string, packs int64) {
 	process = entry.Fields["p"]
 	number, _ := strconv.ParseUint(entry.Fields["n"], 10, 64)
@@ -315,7 +323,7 @@ func (l *listener) pack(entry events.Entry) (all []Event) {
 	return all
 }
 
-// unknown reports whether a summary may be of events that the listener wants, and does not say it.
+// unknown reports whether a summary may contain events that the listener wants, without saying which.
 func (l *listener) unknown(e *Event) bool {
 	f := l.filter
 	named := len(f.IDs) > 0
@@ -330,8 +338,8 @@ func (l *listener) unknown(e *Event) bool {
 	return named && f.wants(e)
 }
 
-// hand hands out an event, or that Redis cannot be read; an Event without a kind says only where the listener is. It reports false if
-// the caller has left. While the caller does something else, it says on to the processes that a program listens.
+// hand yields an event, or an error of Redis. An Event without a kind only moves the listener's place. It reports false if the caller
+// has left the loop. While the body of the loop runs, it renews the announcement.
 func (l *listener) hand(ctx context.Context, c redis.Conn, e Event, err error) bool {
 	if l.several && e.Kind != "" {
 		e.Shard = l.door.Name()

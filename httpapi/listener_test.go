@@ -101,3 +101,71 @@ func TestNoEventsOfHTTP(t *testing.T) {
 		t.Errorf("%d keys of events", n)
 	}
 }
+
+// A server that does nothing hears of a listener with its next renewals, and so of one that wants more: no job has to come first.
+func TestIdleServerHears(t *testing.T) {
+	t.Parallel()
+	p := serveV2(t, httpapi.Settings{Open: true})
+	m := p.redis.Monitor(t)
+	proved := func() (n int) { // a server tries the keys before it sends its first event
+		for _, c := range m.Commands() {
+			if len(c) == 3 && c[0] == "PEXPIRE" && c[1] == "resque:go:events-all" {
+				n++
+			}
+		}
+		return n
+	}
+	listen := func(f events.Filter) (seen func(kind string) bool, stop func()) {
+		var mu sync.Mutex
+		kinds := make(map[string]bool)
+		ctx, cancel := context.WithCancel(t.Context())
+		var listener sync.WaitGroup
+		listener.Go(func() {
+			for e, err := range events.Watch(ctx, p.jobs, f) {
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				kinds[e.Kind] = true
+				mu.Unlock()
+			}
+		})
+		stop = func() {
+			cancel()
+			listener.Wait()
+		}
+		t.Cleanup(stop)
+		return func(kind string) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return kinds[kind]
+		}, stop
+	}
+	renewed := func() {
+		t.Helper()
+		for range 2 { // of the first one nobody knows whether it had begun
+			p.redis.Do(t, "DEL", "resque:go:takers")
+			redistest.Eventually(t, patience, "the server renews its record", func() bool { return p.redis.Int(t, "EXISTS", "resque:go:takers") == 1 })
+		}
+	}
+	ends, stop := listen(events.Filter{})
+	redistest.Eventually(t, patience, "the server hears of the listener", func() bool { return proved() == 1 })
+	all, _ := listen(events.Filter{All: true})
+	redistest.Eventually(t, patience, "the listener has asked", func() bool { return p.redis.Int(t, "HEXISTS", "resque:go:notice", "events-all") == 1 })
+	renewed()
+	stop()
+	if n := proved(); n != 1 {
+		t.Errorf("it tries the keys %d times", n)
+	}
+	redistest.Eventually(t, patience, "a job has its event", func() bool {
+		p.publish("/v2/shop/queues/q/jobs", "a")
+		time.Sleep(100 * time.Millisecond)
+		return all(events.Enqueued)
+	})
+	j := p.one("q")
+	p.end(204, j, "fail", lease(j))
+	redistest.Eventually(t, patience, "its end has one", func() bool { return all(events.Failed) })
+	if ends(events.Enqueued) {
+		t.Error("a listener gets what it does not ask for")
+	}
+}

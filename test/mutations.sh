@@ -439,4 +439,40 @@ try part-within ./internal/part TestRestartsFarApart \
 # A part fails for good, and the run goes on.
 try part-ends ./test/daemon TestPartIsRestartedAndEndsTheDaemon \
 	internal/part/crew.go 's/^\t\tc.abort(f)$/\t\t_ = f/'
+# More workers are kept that do nothing.
+try autoscale-gain ./internal/autoscale 'TestDegradingDatabase|TestSaturated' \
+	internal/autoscale/rule.go 's/^\tkeeps    = 0.25/\tkeeps    = -9/'
+# Trials that were of no use are made again and again.
+try autoscale-rest ./internal/autoscale TestSaturated \
+	internal/autoscale/rule.go 's/^\t\ts.refused++$/\t\ts.rest = o.At/'
+# Trials that were compared with a few jobs count as others do.
+try autoscale-hasty ./internal/autoscale 'TestFewJobsBefore|TestJobsInOrder' \
+	internal/autoscale/rule.go 's/s.hasty = ran(t.usual) < enough/s.hasty = false/'
+# Jobs that became longer ones of another class count against the number.
+try autoscale-classes ./internal/autoscale TestJobsThatChange \
+	internal/autoscale/rule.go 's/^\tfor class, w := range now {$/&\n\t\tif _, known := before[class]; !known {\n\t\t\texpected, took = expected+float64(mean(before))*float64(w.Runs), took+float64(w.Time)\n\t\t}/'
+# Workers that became of no use are kept.
+try autoscale-ease ./internal/autoscale TestDatabaseThatBecomesSlow \
+	internal/autoscale/rule.go 's/case !b.Fast \&\& n > b.Min/case b.Fast \&\& n > b.Min/'
+# A moment without work is enough for fewer.
+try autoscale-calm ./internal/autoscale TestSawtooth \
+	internal/autoscale/rule.go 's/^\tcalmFor   = 6 /\tcalmFor   = 0 /; s/^\tforgets  = 0.98/\tforgets  = 0/'
+# Workers are added although the memory is used up.
+try autoscale-memory ./internal/autoscale 'TestNoGrowth|TestBounds' \
+	internal/autoscale/rule.go 's/case o.Memory >= mostMemory:/case o.Memory > 2:/'
+# The number changes while the last change waits for Redis.
+try autoscale-present ./internal/autoscale TestChangeUnderWay \
+	internal/autoscale/scaler.go 's/if s.config.Present() != n {/if s.config.Present() > n {/'
+# Renewals of an idle process read how long jobs wait.
+try autoscale-reads ./internal/autoscale TestWaiting \
+	internal/autoscale/scaler.go 's/if !asks || len(queues) == 0 {/if !asks \&\& len(queues) == 0 {/'
+# Each look has the lease renewed.
+try autoscale-idle ./test/daemon TestAutoscaleIdle \
+	internal/autoscale/scaler.go 's/^\ts.config.Ask(func() {$/\tif w, ok := s.config.Lease.(interface{ Wake() }); ok {\n\t\tw.Wake()\n\t}\n&/'
+# An operator's time for other bounds has no end.
+try autoscale-lapse ./internal/autoscale TestBoundsOfOperators \
+	internal/autoscale/scaler.go 's/if now, _ := s.Now(); now == made {/if now, _ := s.Now(); now != made {/'
+# Numbers beyond the settings need no signature.
+try autoscale-level ./test/daemon TestAutoscale \
+	internal/autoscale/verb.go 's/case b.Max > usual \&\& c.Full() != nil:/case b.Max > most \&\& c.Full() != nil:/'
 finish

@@ -1,5 +1,5 @@
-// Package profile lets operators take profiles of a program while it runs: where its processor time goes, what holds its memory, what
-// its goroutines wait for. A program that wants this adds the verb:
+// Package profile lets operators profile a program while it runs: where its processor time goes, what holds its memory, what its
+// goroutines wait for. A program adds the verb with one line:
 //
 //	goworker.AddVerb(profile.Verb())
 //
@@ -27,7 +27,7 @@ const (
 	// Most is how many bytes a profile has at most.
 	Most = 8 << 20
 
-	// Usual is how long a profile of cpu, block or mutex takes without a word.
+	// Usual is how long a profile of cpu, block or mutex takes by default.
 	Usual = 10 * time.Second
 
 	// Longest is how long such a profile may take.
@@ -36,14 +36,14 @@ const (
 
 const (
 	blockRate     = 10_000 // ns: shorter waits are sampled, so that a busy program pays little
-	mutexFraction = 10     // one of so many waits for a mutex is counted
+	mutexFraction = 10     // the runtime counts one of this many waits for a mutex
 )
 
-// Verb returns the verb profile. It needs an address, the level full and so a signature. A process takes one profile at a time.
+// Verb returns the verb profile. It needs an address and the level full, so it needs a signature. A process takes one profile at a time.
 //
-// The profiles cpu, block and mutex take their time. heap, allocs and goroutine show what is there now. A profile of block switches
-// the runtime's block profiling on, and off at its end, also where the program has switched it on. A profile of mutex sets the fraction
-// of mutex profiling, and puts it back.
+// The profiles cpu, block and mutex observe the process for a while. heap, allocs and goroutine show its present state. A profile of
+// block switches the runtime's block profiling on, and off at its end, even if the program had switched it on. A profile of mutex sets
+// the fraction of mutex profiling, and restores it.
 func Verb() goworker.Verb {
 	p := new(profiler)
 	return goworker.Verb{Name: "profile", Help: "Take a profile of cpu, block, mutex, heap, allocs or goroutine", Addressed: true, Do: p.take}
@@ -54,9 +54,9 @@ type profiler struct{ busy sync.Mutex }
 
 var (
 	errKind  = errors.New("the kind of a profile is cpu, block, mutex, heap, allocs or goroutine")
-	errNow   = errors.New("a profile of heap, allocs or goroutine shows what is there now: leave out how long it takes")
+	errNow   = errors.New("a profile of heap, allocs or goroutine shows the present state: leave out how long it takes")
 	errFor   = fmt.Errorf("a profile takes %s at most", Longest)
-	errBusy  = errors.New("another profile is being taken; try again when it is over")
+	errBusy  = errors.New("the process takes another profile now; try again when that is over")
 	errLarge = fmt.Errorf("the profile has more than %d MiB", Most>>20)
 )
 
@@ -110,7 +110,7 @@ func (p *profiler) take(ctx context.Context, args json.RawMessage) (any, error) 
 // cpu takes a profile of the processor's time.
 func cpu(ctx context.Context, lasts time.Duration, out *bounded) error {
 	if err := pprof.StartCPUProfile(out); err != nil {
-		return errors.New("a profile of cpu is being taken by the program itself; try again when it is over")
+		return errors.New("the program itself takes a profile of cpu now; try again when that is over")
 	}
 	defer pprof.StopCPUProfile() // which writes it
 	return wait(ctx, lasts)

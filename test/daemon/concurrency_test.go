@@ -129,7 +129,7 @@ func TestAutoscale(t *testing.T) {
 	if b.Log.Count("INFO concurrency from=2 to=3 why=") == 0 { // more than once where a trial fails
 		t.Errorf("the log does not say why:\n%s", b.Log.Text())
 	}
-	if err := do(control.Autoscale, map[string]any{"bounds": "3..20"}, nil); err == nil || !strings.Contains(err.Error(), "-control is on") {
+	if err := do(control.Autoscale, map[string]any{"bounds": "3..20"}, nil); err == nil || !strings.Contains(err.Error(), "the process has -control=on") {
 		t.Errorf("more workers than the settings say: %v", err)
 	}
 	var rescaled control.RescaledAnswer
@@ -161,4 +161,44 @@ func TestAutoscale(t *testing.T) {
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A process that scales looks often and sends nothing of its own: while no job waits, it sends no more than other processes do, and each
+// of its commands is one that a process with a fixed number sends too.
+func TestAutoscaleIdle(t *testing.T) {
+	t.Parallel()
+	scales := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ConcurrencyMax, s.ScaleAge = 10, 200*time.Millisecond })
+	fixed := daemontest.Setup(t)
+	kinds := func(b *daemontest.Bundle, commands [][]string) (all []string) {
+		for _, c := range commands {
+			all = append(all, strings.ReplaceAll(strings.Join(c[:min(2, len(c))], " "), b.Process(), "<process>"))
+		}
+		return all
+	}
+	monitor := scales.Redis.Monitor(t)
+	scales.Start()
+	scales.Idle()
+	scales.Renewed(1)
+	outer, inner, scripts := len(monitor.Commands()), len(monitor.Inner()), scales.Commands()
+	time.Sleep(5 * time.Second) // and fifty looks
+	if n := scales.Commands() - scripts; n > 20 {
+		t.Errorf("%d scripts while idle", n)
+	}
+	scales.Renewed(1)
+	sent := kinds(scales, append(monitor.Commands()[outer:], monitor.Inner()[inner:]...)) // a script calls commands, too
+	monitor = fixed.Redis.Monitor(t)
+	fixed.Start()
+	fixed.Idle()
+	fixed.Renewed(1)
+	fixed.Commands()
+	more := func() []string {
+		known := kinds(fixed, append(monitor.Commands(), monitor.Inner()...))
+		return slices.DeleteFunc(slices.Clone(sent), func(k string) bool { return slices.Contains(known, k) })
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("beyond that it sends %q", more())
+		}
+	}()
+	fixed.Eventually("a process with a fixed number sends the same", func() bool { return len(more()) == 0 })
 }

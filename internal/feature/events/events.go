@@ -1,5 +1,5 @@
-// Package events has a process say what happens to its jobs, while a listener asks for it. While none does, no job has a policy of
-// this feature, and nothing is encoded or sent.
+// Package events sends events of a process's jobs while a listener asks for them. While none does, no job has a policy of this feature,
+// and the process encodes and sends nothing.
 package events
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/goworker/goworker/internal/resque/events"
 )
 
-// packEvery is how often a process sends a pack at most.
+// packEvery is the least time between two packs of a process.
 const packEvery = 200 * time.Millisecond
 
 // lastWithin is how long the last pack may take.
 const lastWithin = 300 * time.Millisecond
 
-// Config is what Events is given of its process.
+// Config is what Events needs of its process.
 type Config struct {
 	Now     func() time.Time // Redis's time
-	Process func() string    // as whom it is in the fleet
+	Process func() string    // its id in the fleet
 }
 
 // What listeners ask for: nothing, the bad ends, or all.
@@ -38,20 +38,20 @@ const (
 	all
 )
 
-// Events says what happens to the jobs of a process. All methods are safe for concurrent use.
+// Events sends the events of the jobs of a process. All methods are safe for concurrent use.
 type Events struct {
 	base   part.Base
 	config Config
 	store  events.Store
 	loop   *part.Loop
 	seat   Seat          // its own, which it holds
-	width  atomic.Uint32 // what is sent now. Written with the mutex held
+	width  atomic.Uint32 // which events the process sends now. Written with the mutex held
 
 	mu    sync.Mutex
-	until [all + 1]time.Time // by width: how long listeners ask for it, by our clock
+	until [all + 1]time.Time // by width: until when listeners ask for it, by this machine's clock
 	pack  pack
 
-	// of the loop's goroutine, and of Close after it
+	// used by the loop's goroutine, and after it by Close
 	line   conn.Line
 	number uint64 // of the last pack
 	proven bool   // Redis lets this process write the streams
@@ -68,8 +68,8 @@ func New(b part.Base, c Config) *Events {
 	return e
 }
 
-// Feature makes the feature. It is the last of the list: so it is the innermost around the handler, and what it says of an end is
-// what all features made of it.
+// Feature makes the feature. It must be the last of the list: then it is the innermost around the handler, and sees an end as all
+// other features have decided it.
 func (e *Events) Feature(outcome.Deps) outcome.Feature {
 	return outcome.Feature{
 		Name: "events",
@@ -87,26 +87,26 @@ func (e *Events) Feature(outcome.Deps) outcome.Feature {
 	}
 }
 
-// Start starts to send.
+// Start starts the loop that sends packs.
 func (e *Events) Start(ctx context.Context) error {
 	e.loop.Start(ctx)
 	return nil
 }
 
-// Stop stops to send packs. What the last jobs do leaves with Close.
+// Stop stops sending packs. Close sends the events of the last jobs.
 func (e *Events) Stop(ctx context.Context) error {
 	e.loop.Stop(ctx)
 	return nil
 }
 
-// Ends hears until when a listener asks for bad ends: the field events of the notice.
+// Ends takes the field events of the notice: until when a listener asks for bad ends.
 func (e *Events) Ends(value string) { e.heard(ends, value) }
 
-// All hears until when a listener asks for all events.
+// All takes the field of the notice that says until when a listener asks for all events.
 func (e *Events) All(value string) { e.heard(all, value) }
 
-// heard notes until when a listener asks. That is by Redis's clock, of which this process knows about what it is: so it obeys for no
-// longer than listeners ask at a time.
+// heard notes until when a listener asks. That time is by Redis's clock, which this process only estimates. So it obeys for no longer
+// than a listener asks at a time.
 func (e *Events) heard(width uint32, value string) {
 	var asked time.Duration
 	if ms, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -118,7 +118,7 @@ func (e *Events) heard(width uint32, value string) {
 	e.loop.Wake()
 }
 
-// turn begins and ends to send, and sends a pack.
+// turn switches sending on or off as listeners ask, and sends a pack.
 func (e *Events) turn(ctx context.Context) (time.Duration, error) {
 	asked, left := e.asked()
 	if asked > off && !e.proven {
@@ -162,8 +162,8 @@ func (e *Events) set(width uint32) {
 	e.width.Store(width)
 }
 
-// send sends what is packed. A pack that Redis refuses, or of which nobody knows whether it has it, is not sent again: its number is
-// missing then, which listeners see.
+// send sends the pack. It does not send again a pack that Redis refused, or whose answer was lost: listeners see that its number is
+// missing.
 func (e *Events) send(ctx context.Context) error {
 	e.mu.Lock()
 	body := e.pack.take(e.config.Now())
@@ -180,14 +180,14 @@ func (e *Events) send(ctx context.Context) error {
 	return err
 }
 
-// unwritten logs why Redis refuses events, the same reason once.
+// unwritten logs why Redis refuses events, the same reason once in a row.
 func (e *Events) unwritten(err error) {
 	if e.said.News("events", err.Error()) {
-		e.base.Log.Warn("Redis refuses events, so listeners miss those of this process; the jobs run all the same", "error", err)
+		e.base.Log.Warn("Redis refuses events: listeners miss the events of this process; its jobs run all the same", "error", err)
 	}
 }
 
-// Close sends the last pack. The loop has ended, and so have the jobs.
+// Close sends the last pack. The caller has stopped the loop and the jobs before.
 func (e *Events) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWithin)
 	defer cancel()
@@ -198,8 +198,8 @@ func (e *Events) Close() {
 	e.line.Close()
 }
 
-// Ended says that a job is done. The worker that ended it calls this: Set.Watch. Servers call it for jobs that clients had. How a job
-// ends badly stands with its commit.
+// Ended adds the event of a job that is done. The worker that ended the job calls this: Set.Watch. Servers call it for jobs of clients.
+// The event of a bad end goes with the commit instead.
 func (e *Events) Ended(j *outcome.Job, o *outcome.Outcome) {
 	if !e.Wants() {
 		return
@@ -218,15 +218,16 @@ func (e *Events) Ended(j *outcome.Job, o *outcome.Outcome) {
 // Wants reports whether a listener asks for all events.
 func (e *Events) Wants() bool { return e.width.Load() == all }
 
-// Enqueued says that a program of this process has put a job into its queue, or delayed it.
+// Enqueued adds the event of a job that a program of this process has enqueued or delayed.
 func (e *Events) Enqueued(queue, class, id string) { e.say(events.Enqueued, queue, class, id, 0) }
 
-// Given says that a client of this server has got a job.
+// Given adds the event of a job that a client of this server has got.
 func (e *Events) Given(queue, class, id string, attempt int) {
 	e.say(events.Started, queue, class, id, attempt)
 }
 
-// Done says that a client of this server has done a job. Its class may be "": no program has read the job again.
+// Done adds the event of a job that a client of this server has done. Its class may be "", because the server does not read the job
+// again.
 func (e *Events) Done(queue, class, id string) { e.say(outcome.Done.String(), queue, class, id, 0) }
 
 func (e *Events) say(kind, queue, class, id string, attempt int) {
@@ -262,7 +263,7 @@ func (e *Events) add(kind string, job of) {
 	}
 }
 
-// event is what an event says of the job.
+// event makes the event of a job.
 func (j of) event(kind string, now time.Time) events.Event {
 	return events.Event{
 		Kind: kind, At: now.UnixMilli(), Queue: name(j.queue), Class: name(j.class), ID: name(j.id),

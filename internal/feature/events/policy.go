@@ -14,8 +14,8 @@ import (
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
-// Seat is where Events take part in the ends of jobs. The features with which a client's servers end jobs are made once, while servers
-// come and go: the last that came has the seat. A daemon's Events have a seat of their own. All methods are safe for concurrent use.
+// Seat connects Events with the ends of jobs. A client makes the features with which its servers end jobs once, while servers start and
+// stop: the server that started last has the seat. A daemon's Events have a seat of their own. All methods are safe for concurrent use.
 type Seat struct{ held atomic.Pointer[Events] }
 
 // Take gives the seat to Events that have started.
@@ -24,20 +24,20 @@ func (s *Seat) Take(e *Events) { s.held.Store(e) }
 // Leave leaves the seat empty, if these Events have it.
 func (s *Seat) Leave(e *Events) { s.held.CompareAndSwap(e, nil) }
 
-// Wants reports whether a listener asks those Events for all events.
+// Wants reports whether a listener asks the Events in the seat for all events.
 func (s *Seat) Wants() bool {
 	e := s.held.Load()
 	return e != nil && e.Wants()
 }
 
-// Enqueued is that of those Events.
+// Enqueued calls Enqueued of the Events in the seat.
 func (s *Seat) Enqueued(queue, class, id string) {
 	if e := s.held.Load(); e != nil {
 		e.Enqueued(queue, class, id)
 	}
 }
 
-// Feature makes the feature of jobs that no worker of this process has. It is the last of the list.
+// Feature makes the feature for jobs that no worker of this process has. It must be the last of the list.
 func (s *Seat) Feature(outcome.Deps) outcome.Feature {
 	return outcome.Feature{Name: "events", Bind: func(c *outcome.Class) outcome.Policy {
 		if c == nil {
@@ -47,19 +47,20 @@ func (s *Seat) Feature(outcome.Deps) outcome.Feature {
 	}}
 }
 
-// policy says how a job ended badly, and that a step of a workflow is done.
+// policy adds the event of a bad end, or of a step of a workflow that is done.
 type policy struct {
 	outcome.None
 	seat *Seat
 }
 
-// wide also says that a job begins, and that it goes back. It is the policy of each class while a listener asks for all events.
+// wide also adds the events of a job that starts and of one that is returned. It is the policy of each class while a listener asks for
+// all events.
 type wide struct {
 	policy
 	e *Events
 }
 
-// Wrap says that the job begins.
+// Wrap adds the event started.
 func (w wide) Wrap(next outcome.Handler) outcome.Handler {
 	return func(ctx context.Context, j *outcome.Job) error {
 		if w.e.width.Load() == all {
@@ -69,7 +70,7 @@ func (w wide) Wrap(next outcome.Handler) outcome.Handler {
 	}
 }
 
-// Settle also says that a job goes back which has begun.
+// Settle also adds the event of a started job that is returned.
 func (w wide) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if o.State == outcome.Returned && j.Started && !j.Dead && j.Place == "" && w.e.Wants() {
 		w.e.add(events.Returned, of{queue: j.Queue, class: j.Name, id: j.ID, attempt: j.Attempt, took: clock.Since(w.e.base.Clock, j.StartedAt)})
@@ -77,7 +78,7 @@ func (w wide) Settle(j *outcome.Job, o *outcome.Outcome) {
 	w.policy.Settle(j, o)
 }
 
-// Settle adds the event to the commit, so that it stands there with the end or not at all.
+// Settle adds the event to the commit, so Redis takes it with the end or not at all.
 func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	e := p.seat.held.Load()
 	if e == nil || e.width.Load() == off {
@@ -107,7 +108,7 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	o.Effects = append(o.Effects, e.store.End(event)...)
 }
 
-// lasting names the end of a job, if it is one that is written with the commit: a bad one, or that of a step.
+// lasting names the end of a job if its event goes with the commit: a bad end, or that of a step.
 func lasting(j *outcome.Job, o *outcome.Outcome) string {
 	if o.State == outcome.Done && j.Parsed.Field(workflows.Field) != nil {
 		return events.Step

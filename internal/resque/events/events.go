@@ -1,8 +1,8 @@
 // Package events knows how events of jobs reach listeners: the keys and the bytes.
 //
-// There are two streams. How jobs ended badly stands in the first, an entry each, written with the commit of the job. What happens
-// all the time, as that a job began, stands in the second, which each process fills with packs of many events. Each stream is bounded
-// on its own, so that the many never push out the few.
+// There are two streams. The first has the bad ends of jobs, an entry each, which the commit of the job writes. The second has frequent
+// events, such as the start of a job: each process writes packs of many events. Each stream has a bound of its own, so frequent events
+// never push out bad ends.
 package events
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// Listened is for how long a listener asks for events, and Renewed how often it asks again. A process sends them no longer than
-	// this without having been asked again.
+	// Listened is for how long a listener asks for events, and Renewed how often it asks again. A process stops sending after this time
+	// unless a listener has asked again.
 	Listened = 30 * time.Second
 	Renewed  = 10 * time.Second
 
@@ -35,7 +35,7 @@ const (
 	// MostText is how many bytes of an error an event has at most, and MostName how many of a name.
 	MostText = 300
 	MostName = 200
-	// PackBytes is about how long a pack is at most.
+	// PackBytes is about how many bytes a pack has at most.
 	PackBytes = 64 << 10
 )
 
@@ -78,7 +78,7 @@ type Event struct {
 	Attempt int     `json:"a,omitempty"`
 	Took    float64 `json:"ms,omitempty"`
 	Text    string  `json:"e,omitempty"`
-	Count   int64   `json:"x,omitempty"` // of a summary: how many events it is
+	Count   int64   `json:"x,omitempty"` // of a summary: how many events it stands for
 	P95     float64 `json:"p95,omitempty"`
 }
 
@@ -153,9 +153,9 @@ const MostRead = 200
 // answerWithin is how long Redis may take to answer beside the time that it was to wait.
 const answerWithin = 5 * time.Second
 
-// Read reads the entries of streams behind those of ids, in the order in which Redis wrote them. It waits for one for so long. more
-// says that there may be more of them: then it returns none behind the last one of a stream that has more, so that the order also holds
-// from one call to the next.
+// Read reads the entries of streams behind the given ids, in the order in which Redis wrote them. It waits up to the given time for one.
+// more says that there may be further entries: then it returns none behind the last one of a stream that has more, so that the order
+// also holds from one call to the next.
 func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration) (entries []Entry, more bool, err error) {
 	args := []any{"COUNT", MostRead, "BLOCK", max(1, wait.Milliseconds()), "STREAMS"}
 	at := make(map[string]int)
@@ -210,10 +210,10 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 	return entries, end != "", nil
 }
 
-// Has reports whether a stream still has an entry. Without it, the oldest behind it may be gone too.
+// Has reports whether a stream still has an entry. If it does not, Redis may have trimmed later entries too.
 func Has(c redis.Conn, stream resque.Key, id string) (bool, error) { return has(c, stream, id, id) }
 
-// HasFrom reports whether a stream has an entry or any behind it.
+// HasFrom reports whether a stream has an entry or a later one.
 func HasFrom(c redis.Conn, stream resque.Key, id string) (bool, error) {
 	return has(c, stream, id, "+")
 }
@@ -231,7 +231,7 @@ func ParseEvent(text string) (e Event, ok bool) {
 	return e, json.Unmarshal([]byte(text), &e) == nil && e.Kind != ""
 }
 
-// ParsePack reads the events of a pack, those of which cannot be read aside.
+// ParsePack reads the events of a pack. It skips events that it cannot read.
 func ParsePack(body string) (all []Event) {
 	for line := range strings.Lines(body) {
 		if e, ok := ParseEvent(line); ok {

@@ -46,6 +46,12 @@ func put(t *testing.T, s *redistest.Server, keys []redistest.Key) {
 // rubyOnly is what Ruby's Resque and resque-scheduler leave, as they were recorded: no key of goworker is there.
 func rubyOnly(t *testing.T) *redistest.Server {
 	s := redistest.Start(t)
+	fillRuby(t, s)
+	return s
+}
+
+func fillRuby(t *testing.T, s *redistest.Server) {
+	t.Helper()
 	for _, scenario := range []string{"schedule", "schedule_recurring", "work_failure", "enqueue"} {
 		put(t, s, redistest.Golden(t, scenario).KeysAfter)
 	}
@@ -58,7 +64,6 @@ func rubyOnly(t *testing.T) *redistest.Server {
 	s.Do(t, "HSET", "resque:workers:heartbeat", ruby, ago(1).Format(time.RFC3339))
 	failed := s.Text(t, "LPOP", "resque:failed")
 	s.Do(t, "RPUSH", "resque:failed", strings.Replace(failed, "2026/11/21", "2036/11/21", 1))
-	return s
 }
 
 // ago is a time before now, in hours, with half a minute to spare until its age in hours and minutes changes.
@@ -66,7 +71,14 @@ func ago(hours int) time.Time { return time.Now().Add(-time.Duration(hours) * ti
 
 // fleet is what a fleet of goworker and Ruby leaves.
 func fleet(t *testing.T) *redistest.Server {
-	s := rubyOnly(t)
+	s := redistest.Start(t)
+	fill(t, s)
+	return s
+}
+
+func fill(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	fillRuby(t, s)
 	s.Do(t, "SADD", "resque:queues", "mail", "reports")
 	s.Do(t, "RPUSH", "resque:queue:mail", fmt.Sprintf(`{"class":"ActiveJob::QueueAdapters::ResqueAdapter::JobWrapper","args":[{"job_class":"Welcome","job_id":"8f1","queue_name":"mail","arguments":[7],"enqueued_at":%q}]}`, ago(3).Format(time.RFC3339Nano)),
 		`{"class":"SendEmail","args":[1,{"account":7}],"id":"mine"}`)
@@ -96,7 +108,6 @@ func fleet(t *testing.T) *redistest.Server {
 	plantPast(t, s)
 	s.Do(t, "DEL", "resque:go:audit") // what it did; the audit shows one change
 	s.Do(t, "LPUSH", "resque:go:audit", `{"at":"2026-11-22T12:00:00Z","who":"ops@host-1","why":"broken template","what":"PauseQueue","on":"queue reports","changed":1}`)
-	return s
 }
 
 // hostileNames are names that want something of a terminal or a shell. The canary is a file that each of them would make.

@@ -73,7 +73,7 @@ func (o *operator) find(ctx context.Context, q inspect.Query, from string, most 
 		if err != nil {
 			away = append(away, err)
 		}
-		if from = page.Next; err != nil && (from == "" || ctx.Err() != nil) {
+		if from = page.Next; err != nil && (from == "" || ctx.Err() != nil || len(o.in.Doors()) == 1) { // of several Redises the next one follows
 			break
 		}
 		enough := most > 0 && l.rows >= most
