@@ -52,8 +52,8 @@ type looker struct {
 	said    logging.Once
 }
 
-func newLooker(d *Deliverer, door inspect.Door) *looker {
-	return &looker{Deliverer: d, door: door, id: rand.Text(), say: d.log(""), unseen: make(map[string]time.Time)}
+func newLooker(d *Deliverer, door inspect.Door, log *slog.Logger) *looker {
+	return &looker{Deliverer: d, door: door, id: rand.Text(), say: log, unseen: make(map[string]time.Time)}
 }
 
 // run looks until the context ends.

@@ -160,7 +160,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		c := newCourier(d, door, len(doors) > 1)
 		wg.Go(func() { c.run(ctx) })
 		if !d.settings.NoNotices {
-			l := newLooker(d, door)
+			l := newLooker(d, door, c.say)
 			wg.Go(func() { l.run(ctx) })
 		}
 	}

@@ -604,6 +604,42 @@ func TestProcessMayNotWrite(t *testing.T) {
 	}
 }
 
+// Over several Redises an event names the process of its own Redis.
+func TestSeveralRedises(t *testing.T) {
+	t.Parallel()
+	east, west, r := redistest.Start(t), redistest.Start(t), receive(t)
+	shards := goworker.NewShards(goworker.WorkerSettings{
+		Concurrency: 4, PollInterval: 100 * time.Millisecond, Logger: slog.New(slog.DiscardHandler), DisableSignals: true,
+	}, goworker.Shard{URI: east.URI(), Queues: []string{"work"}}, goworker.Shard{URI: west.URI(), Queues: []string{"mail"}})
+	shards.Register("Fails", func() error { return errors.New("no") })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- shards.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		shards.Close()
+	})
+	f := &fleet{T: t, redis: east, log: new(daemontest.LogBook)}
+	f.run(shards, webhook.Settings{URL: r.URL}, nil)
+	places := map[string]*redistest.Server{"work": east, "mail": west}
+	redistest.Eventually(t, daemontest.Soon, "failures of both are delivered", func() bool {
+		seen := make(map[string]bool)
+		for queue, server := range places {
+			server.Do(t, "RPUSH", "resque:queue:"+queue, `{"class":"Fails","args":[]}`)
+		}
+		for _, i := range r.items() {
+			seen[i.Queue] = true
+		}
+		return seen["work"] && seen["mail"]
+	})
+	for _, i := range r.items() {
+		if server := places[i.Queue]; server != nil && server.Text(t, "ZSCORE", "resque:go:processes", i.Process) == "" {
+			t.Errorf("%+v is from no process of its Redis", i)
+		}
+	}
+}
+
 // Webhooks work on the embedded Redis.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
