@@ -9,17 +9,17 @@ import (
 	"github.com/goworker/goworker/internal/roster"
 )
 
-// This file is how many jobs run at the same time, and which queues are worked, changed while the daemon works.
+// This file has the changes of the concurrency and of the queues while the daemon runs.
 
-// Resized is what became of a change of the concurrency.
+// Resized is the result of a change of the concurrency.
 type Resized struct {
 	From int `json:"from"`
 	To   int `json:"to"`
 
-	// Settings is what WorkerSettings.Concurrency says, with which the next run begins.
+	// Settings is WorkerSettings.Concurrency, with which the next run begins.
 	Settings int `json:"settings"`
 
-	// Fixed says that the number changed by itself between two bounds, and that To is both of them now.
+	// Fixed says that the process had changed the number by itself between two bounds, and that both bounds are To now.
 	Fixed bool `json:"autoscale_fixed,omitempty"`
 
 	// Busy are the jobs that run on workers beyond To. They go on, and their workers are unregistered when
@@ -27,7 +27,7 @@ type Resized struct {
 	Busy []BusyWorker `json:"busy,omitempty"`
 }
 
-// Relisted is what became of a change of the queues. The lists are in the grammar of WorkerSettings.QueuesString.
+// Relisted is the result of a change of the queues. The lists are in the grammar of WorkerSettings.QueuesString.
 type Relisted struct {
 	From string `json:"from"`
 	To   string `json:"to"`
@@ -35,8 +35,8 @@ type Relisted struct {
 	// Settings is the list of the settings, with which the next run begins.
 	Settings string `json:"settings"`
 
-	// Busy are the jobs that run on workers whose ids name the list before. They go on, and these ids are
-	// unregistered when they have ended.
+	// Busy are the jobs that run on workers whose ids name the former list. They go on, and these ids are
+	// unregistered when the jobs have ended.
 	Busy []BusyWorker `json:"busy,omitempty"`
 }
 

@@ -201,15 +201,15 @@ func (d *Daemon) SetConcurrency(ctx context.Context, n int) (Resized, error) {
 }
 
 // SetQueues changes which queues the daemon works, until Run returns. lists are in the grammar of
-// WorkerSettings.QueuesString. What the settings would refuse is refused with the same error, and nothing changes.
+// WorkerSettings.QueuesString. SetQueues refuses a list that the settings refuse, with the same error, and changes nothing.
 //
-// When SetQueues returns, no job of a queue that the list has not starts any more: those that were prefetched go back to the
-// heads of their queues. Jobs that run go on. The workers that other Resque tools see have the new list in their ids, and
+// When SetQueues returns, no job of a queue that the list lacks starts any more: prefetched ones are back at the heads of
+// their queues. Jobs that run go on. The workers that other Resque tools see have the new list in their ids, and
 // a worker with a job the old list too until the job has ended. Order in the settings holds for each list.
 //
-// It waits for Redis. If ctx ends before, SetQueues returns its error, and the change is still made when Redis answers. A list
-// is refused while jobs run that began under eight other lists, and where another process has registered its worker ids. A queue
-// that lies on another shard is refused too.
+// It waits for Redis. If ctx ends before, SetQueues returns its error, and the change is still made when Redis answers. It refuses
+// a list while jobs run that began under eight former lists, if another process has registered its worker ids, or if a queue of
+// it lies on another shard.
 func (d *Daemon) SetQueues(ctx context.Context, lists ...string) (Relisted, error) {
 	r, err := d.present()
 	if err != nil {

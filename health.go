@@ -72,7 +72,7 @@ func (d *Daemon) Health() Health { return Health(d.report()) }
 
 func (d *Daemon) report() health.Report {
 	d.mu.Lock()
-	s := health.Signs{Now: clock.System.Now(), Begun: d.poller != nil, Running: d.running != nil}
+	s := health.Signs{Begun: d.poller != nil, Running: d.running != nil}
 	p, pulse, lease, c, crew := d.poller, d.pulse, d.lease, d.config, d.crew
 	d.mu.Unlock()
 	if !s.Begun {
@@ -87,11 +87,13 @@ func (d *Daemon) report() health.Report {
 			s.Poller = pulse.Take(healthWait)
 		}
 		s.Down = crew.Down()
-		if crew.Started() {
+		if s.Started = crew.Started(); s.Started {
 			s.Lease = lease.Owed()
 		}
 	}
+	s.Now = clock.System.Now() // after the wait
 	s.Limits = c.ConnectTimeout + c.ReadTimeout + c.WriteTimeout
+	s.Loops = health.Standing(crew.Loops(), s.Limits)
 	s.Renewed, s.Silent = lease.Renewed(), lease.Silent(s.Now)
 	s.AwaySince, s.Gate = p.Outages.State().Since, d.gate.State()
 	return s.Report()

@@ -13,8 +13,9 @@ import (
 )
 
 // Part is something a Daemon starts before it works and stops when it is done: a metrics
-// server, a database pool. The daemon consists of parts too: "lease", "control", "records",
-// "workers", "gate", "poller", "schedule", "recurring", "workflows", "groups", "leases", "guard", "history", "rules" and "events". Each requires the ones before it.
+// server, a database pool. The daemon consists of parts too: "lease", "records", "workers", "gate" and "poller", each of which
+// requires the one before it; "control", which requires "lease"; and "schedule", "recurring", "workflows", "groups", "leases",
+// "guard", "history", "rules", "events" and "autoscale", which require "poller".
 //
 // Parts start in the order of what they require and stop in reverse. A part that
 // does not require "workers" or "poller", itself or through others, starts before
@@ -66,15 +67,15 @@ type Part struct {
 	// most that Stop gets of its share.
 	Timeout time.Duration
 
-	// Restart has a Run that has failed called again after a while. The parts that
-	// require this one are not stopped meanwhile. Without it, and when Run has failed too
+	// Restart makes the daemon call a Run that has failed again after a while. The parts
+	// that require this one go on meanwhile. Without it, and when Run has failed too
 	// often, the daemon stops in order, as at a signal, and Run and Work return a
 	// *PartError.
 	Restart *Backoff
 
-	// Info returns what the part says of itself, for PartStates and reports: a string, or
-	// what encoding/json can encode. It may be called at any time while the part runs.
-	// What comes after 100 ms is not shown.
+	// Info returns what the part says about itself, for PartStates and reports: a string, or
+	// what encoding/json can encode. The daemon may call it at any time while the part runs.
+	// PartStates leaves out an Info that takes longer than 100 ms.
 	Info func() any
 }
 
@@ -106,10 +107,10 @@ func PartReady(ctx context.Context) { part.Ready(ctx) }
 
 // PartError is returned by Run and Work when a part has failed for good: its Run has
 // ended or panicked, or its Start or Stop has panicked. The other parts have stopped in
-// order. A part of the daemon's own that fails has a bug; the outcomes that it kept from
-// Redis are lost, and their jobs run again when another process finds this one dead.
+// order. One of the daemon's own parts that fails has a bug; the outcomes that it has not
+// sent to Redis are lost, and their jobs run again when another process finds this one dead.
 type PartError struct {
-	// Part is the name of the part.
+	// Part is the name of the part, or of a loop of one of the daemon's own: "reaper".
 	Part string
 
 	// Err is what its Run returned, or the panic.

@@ -214,7 +214,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
 	d.base = context.WithoutCancel(ctx)
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed}
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed, Loops: d.crew.Loops()}
 	d.lease = newLease(base, d.config, d.registry)
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)

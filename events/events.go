@@ -84,7 +84,7 @@ var wide = []string{Enqueued, Started, Done, Snoozed, Returned}
 type Filter struct {
 	Kinds []string // of these kinds; none: all kinds
 
-	// Which jobs. With one of these three, events of processes and rules come only where Kinds names theirs.
+	// Queues, Classes and IDs choose jobs. With one of them, events of processes and rules come only if Kinds names them.
 	Queues  []string // jobs of these queues, or patterns with * ? [
 	Classes []string // jobs of these classes, or patterns
 	IDs     []string // jobs with these ids
@@ -149,7 +149,7 @@ func (f Filter) wants(e *Event) bool {
 	return (len(f.IDs) == 0 || slices.Contains(f.IDs, e.ID)) && f.fits(e)
 }
 
-// fits reports whether an event is of the queues and classes.
+// fits reports whether the queue and the class of an event pass the filter.
 func (f Filter) fits(e *Event) bool { return matches(f.Queues, e.Queue) && matches(f.Classes, e.Class) }
 
 func matches(patterns []string, name string) bool {

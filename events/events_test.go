@@ -347,6 +347,12 @@ func TestGoesOn(t *testing.T) {
 		fail("mail", 1) // until it listens
 		return len(s.events()) > 0
 	})
+	failures++
+	f.redis.Do(t, "RPUSH", "resque:queue:mail", `{"class":"Fails","args":[],"id":"last"}`)
+	redistest.Eventually(t, daemontest.Soon, "the last one is seen", func() bool {
+		all := s.events()
+		return all[len(all)-1].ID == "last"
+	})
 	s.stop()
 	seen := s.events()
 	after := seen[len(seen)-1].Cursor

@@ -25,7 +25,7 @@ func ExampleWatch() {
 	go func() { ended <- d.Run(running) }()
 	go func() { // until one is heard of
 		for running.Err() == nil {
-			_ = d.Enqueue(goworker.NewJob("mail", "SendEmail", "ada@example.com"))
+			_, _ = d.Client().Enqueue(running, goworker.NewJob("mail", "SendEmail", "ada@example.com"))
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/events"
@@ -79,7 +79,7 @@ func TestFilterOfJobsAndProcesses(t *testing.T) {
 		{events.Filter{Kinds: []string{events.Lost}, IDs: []string{"a"}}, "lost"},
 		{events.Filter{IDs: []string{long}}, "failed"},
 	} {
-		c.filter.Since = time.Hour
+		c.filter.Since = math.MaxInt64 // which is before the first second that a stream can have
 		s := f.watch(c.filter)
 		kinds := func() string {
 			var all []string

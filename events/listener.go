@@ -138,13 +138,16 @@ func (l *listener) ask(ctx context.Context, c redis.Conn) error {
 		l.from = now.UnixMilli()
 		for i := range l.keys {
 			if l.place.after[i] == "" { // nowhere yet; without a number it is no entry
-				l.place.after[i] = strconv.FormatInt(now.Add(-l.filter.Since).UnixMilli()-1, 10)
+				l.place.after[i] = before(now.Add(-l.filter.Since))
 			}
 		}
 		l.hand(ctx, c, Event{}, nil) // so that the cursors of other Redises' events have this place
 	}
 	return l.again(ctx, c, now)
 }
+
+// before is the place in a stream that lies before a time; it is no entry.
+func before(at time.Time) string { return strconv.FormatInt(max(0, at.UnixMilli()-1), 10) }
 
 // due reports whether the listener has to announce itself again.
 func (l *listener) due() bool {
@@ -171,8 +174,8 @@ func (l *listener) listen(c redis.Conn) (now time.Time, err error) {
 	return now, nil
 }
 
-// again has the listener begin again in streams that began again themselves: Redis has lost them, and by its clock it is earlier than
-// the entry that was read last. New entries would stand before that one.
+// again restarts the listener in streams that began again: Redis has lost them, and its clock is behind the entry that the listener read
+// last. The ids of new entries would be smaller than that one's.
 func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error {
 	lost := false
 	for i, key := range l.keys {
@@ -182,7 +185,12 @@ func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error
 				return err
 			}
 			if !has {
-				l.place.after[i], lost = "0", true
+				// Where it had read an entry, all there is now is new. A time says nothing of what was there before.
+				if lost = true; strings.Contains(id, "-") {
+					l.place.after[i] = "0"
+				} else {
+					l.place.after[i] = before(now)
+				}
 				if i == ofPacks {
 					l.place.seen = 0
 					clear(l.numbers)
@@ -192,12 +200,12 @@ func (l *listener) again(ctx context.Context, c redis.Conn, now time.Time) error
 	}
 	if lost {
 		l.from = now.UnixMilli()
-		l.hand(ctx, c, l.missed(0, "", "Redis lost its events, and its clock is behind"), nil)
+		l.hand(ctx, c, l.missed(0, "", "the clock of Redis went back, or Redis lost its events"), nil)
 	}
 	return ctx.Err()
 }
 
-// droppedWhy is the text of a Missed event.
+// droppedWhy is the text of a Missed event after a trim.
 const droppedWhy = "this listener was away for so long that Redis dropped events before it read them"
 
 // trimmed yields Missed if Redis no longer has the entry at which the listener stopped: it may have trimmed later entries too. For

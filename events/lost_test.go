@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -172,6 +173,26 @@ func TestStreamsBeginAgain(t *testing.T) {
 		})
 	}
 	redistest.Eventually(t, daemontest.Soon, "the new pack is seen", func() bool { return two.count(events.Started) == 2 })
+}
+
+// Where the clock of Redis has gone back, a listener that has read nothing yet begins now, and not with what was there before it.
+func TestClockWentBack(t *testing.T) {
+	t.Parallel()
+	f := &fleet{T: t, redis: redistest.Start(t)}
+	f.dial()
+	f.redis.Do(t, "XADD", "resque:go:events", fmt.Sprint(time.Now().Add(-time.Minute).UnixMilli(), "-0"), "e", `{"k":"failed","i":"old"}`)
+	ahead := time.Now().Add(time.Hour).UnixMilli()
+	after := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %d  0", ahead, ahead))
+	s := f.watch(events.Filter{After: after})
+	redistest.Eventually(t, daemontest.Soon, "it says that events may be missing", func() bool { return s.count(events.Missed) > 0 })
+	f.wait(1)
+	f.redis.Do(t, "XADD", "resque:go:events", "*", "e", `{"k":"failed","i":"new"}`)
+	redistest.Eventually(t, daemontest.Soon, "the new one is seen", func() bool { return s.count(events.Failed) > 0 })
+	for _, e := range s.events() {
+		if e.ID == "old" {
+			t.Errorf("%+v", e)
+		}
+	}
 }
 
 // The streams have a bound while programs listen, whatever a listener has read by then, and go after the last event. A listener that reads

@@ -22,5 +22,5 @@ func ExampleHandler() {
 	}
 	// Output:
 	// 200 {"ok":true,"checks":{"poller":{"ok":true,"age":0.000},"lease":{"ok":true,"age":0.000},"workers":{"ok":true,"age":0.000}}}
-	// 503 {"ok":false,"checks":{"started":{"ok":false,"why":"the daemon does not run"}}}
+	// 503 {"ok":false,"checks":{"started":{"ok":false,"why":"the daemon does not run: call Run or Work"}}}
 }

@@ -110,15 +110,15 @@ func ready(checks []check, s goworker.Signs) []check {
 		last = s.Exchanged
 	}
 	return append(started(checks, s),
-		check{"stopping", !s.Stopping, -1, "the daemon stops"},
-		check{"lease", s.LeaseHeld, s.Renewed, "the daemon does not hold its lease"},
-		check{"redis", last >= 0 && last <= Recent, last, "Redis has not answered for ten seconds"})
+		check{"stopping", !s.Stopping, -1, "the daemon stops: it takes no more jobs"},
+		check{"lease", s.LeaseHeld, s.Renewed, "the daemon does not hold its lease, and other processes may have taken its jobs over: it takes another lease when Redis answers"},
+		check{"redis", last >= 0 && last <= Recent, last, "Redis has not answered for ten seconds: look at Redis and the way to it, a restart does not help"})
 }
 
 func started(checks []check, s goworker.Signs) []check {
-	why := "not all parts of the daemon run yet"
+	why := "not all parts of the daemon run yet: PartStates says which"
 	if !s.Running {
-		why = "the daemon does not run"
+		why = "the daemon does not run: call Run or Work"
 	}
 	return append(checks, check{"started", s.Running && s.Started, -1, why})
 }

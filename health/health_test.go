@@ -94,7 +94,7 @@ func TestAnswer(t *testing.T) {
 	t.Parallel()
 	h := health.Handler(signs{Running: true, Started: true, LeaseHeld: true, Renewed: 1500 * time.Millisecond, Exchanged: 20 * time.Second, Stopping: true})
 	_, body := daemontest.Get(h, "/readyz")
-	want := `{"ok":false,"checks":{"started":{"ok":true},"stopping":{"ok":false,"why":"the daemon stops"},"lease":{"ok":true,"age":1.500},"redis":{"ok":true,"age":1.500}}}` + "\n"
+	want := `{"ok":false,"checks":{"started":{"ok":true},"stopping":{"ok":false,"why":"the daemon stops: it takes no more jobs"},"lease":{"ok":true,"age":1.500},"redis":{"ok":true,"age":1.500}}}` + "\n"
 	if diff := cmp.Diff(want, body); diff != "" {
 		t.Error(diff)
 	}

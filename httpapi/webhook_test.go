@@ -139,7 +139,7 @@ func TestWebhookUserOfHTTP(t *testing.T) {
 	p.hooked("ops")
 	redistest.Eventually(t, patience, "the server says what it may not write", func() bool {
 		fails()
-		return strings.Contains(log.String(), "Redis refuses what this process would write for a webhook")
+		return strings.Contains(log.String(), "Redis refuses the events of this process for a webhook")
 	})
 	if ends := p.ends("ops"); len(ends) > 0 {
 		t.Errorf("%v", ends)

@@ -24,30 +24,30 @@ import (
 	"github.com/goworker/goworker/internal/resque/webhook"
 )
 
-// mostHeld is how many deliveries a deliverer has that have failed and are tried again. With so many it takes no new one: the events
-// wait in Redis. With fewer, one that the receiver refuses does not hold up the others.
+// mostHeld is how many failed deliveries a deliverer retries at a time. With so many it takes no new one: the events wait in Redis. It is
+// more than one, so that a delivery that the receiver always refuses does not stop the next ones.
 const mostHeld = 4
 
 // mostError is how many bytes of why a try failed are logged and kept.
 const mostError = 500
 
-// lastWithin is how long the end may take.
+// lastWithin is how long the last requests to Redis may take when the deliverer stops.
 const lastWithin = 2 * time.Second
 
-// courier delivers what one Redis has. Only its goroutine uses it.
+// courier delivers the events of one Redis. Only its goroutine uses it.
 type courier struct {
 	*Deliverer
 	door  inspect.Door
 	shard string // "": there is one Redis
 	say   *slog.Logger
 
-	held     []*delivery     // that have failed, and are tried again
-	finished []*delivery     // that Redis does not know to be over
+	held     []*delivery     // that have failed and wait for another attempt
+	finished []*delivery     // that are over, and whose entries Redis still has
 	orphans  []webhook.Entry // claimed, for the next delivery
 
-	attended time.Time // when the announcement and the keys were looked after
-	kept     time.Time // when Redis was said last that these deliveries are in hand
-	rest     time.Time // until when the receiver wants nothing, as long as Redis does not know it; zero: it knows
+	attended time.Time // when it last renewed the announcement and the keys
+	kept     time.Time // when it last kept its entries from being claimed
+	rest     time.Time // until when the receiver wants no delivery, as long as Redis does not know it; zero: it knows
 	reported int64     // how many lost events deliveries of this deliverer have reported, or will, in all
 	owed     int64     // how many of them the receiver does not know of, because their delivery was given up
 	accepted int64     // the highest number of them, in all, that a delivery has reported
@@ -91,13 +91,13 @@ func refused(err error) bool {
 	return errors.As(err, &reply) && conn.Classify(err) != conn.KindWait || errors.Is(err, resque.ErrAnswer)
 }
 
-// trouble logs why Redis cannot be asked, the same reason once.
+// trouble logs why a request to Redis failed, the same reason once in a row.
 func (c *courier) trouble(err error) {
 	if !c.said.News("redis", err.Error()) {
 		return
 	}
 	if denied, ok := webhook.New(resque.Store{}).Denied(err); ok {
-		c.say.Warn("Redis refuses what the deliverer of the webhook needs, so nothing is delivered; see the ACL in docs/redis.md", "rule", denied.Rule, "error", err)
+		c.say.Warn("Redis refuses what the deliverer of the webhook needs, so it delivers nothing; see the ACL in docs/redis.md", "rule", denied.Rule, "error", err)
 		return
 	}
 	c.say.Warn("the deliverer of the webhook cannot ask Redis, and tries again", "error", err)
@@ -115,12 +115,12 @@ func sleep(ctx context.Context, c clock.Clock, d time.Duration) {
 	}
 }
 
-// do asks Redis.
+// do calls f on a connection.
 func (c *courier) do(ctx context.Context, f func(s webhook.Store, conn redis.Conn) error) error {
 	return c.door.Do(ctx, func(s resque.Store, conn redis.Conn) error { return f(webhook.New(s), conn) })
 }
 
-// turn does what is due, and returns how long nothing is.
+// turn does what is due, and returns how long to wait for the next turn.
 func (c *courier) turn(ctx context.Context) (wait time.Duration, err error) {
 	now := c.clock.Now()
 	if c.attended.IsZero() || now.Sub(c.attended) >= c.pace.attend {
@@ -161,7 +161,7 @@ func (c *courier) restAll(ctx context.Context) error {
 	return nil
 }
 
-// attend announces the webhook, has its keys stay, says which deliveries are in hand, and claims those of deliverers that are gone.
+// attend renews the announcement and the keys, keeps its own entries from being claimed, and claims entries of deliverers that died.
 func (c *courier) attend(ctx context.Context) error {
 	now := c.clock.Now()
 	if !c.kept.IsZero() && now.Sub(c.kept) >= c.pace.orphan {
@@ -200,7 +200,7 @@ func (c *courier) attend(ctx context.Context) error {
 	return err
 }
 
-// inHand are the ids of all entries that this deliverer has.
+// inHand returns the ids of all entries that this deliverer has.
 func (c *courier) inHand() (ids []string) {
 	for _, d := range slices.Concat(c.held, c.finished) {
 		ids = append(ids, d.ids...)
@@ -211,7 +211,7 @@ func (c *courier) inHand() (ids []string) {
 	return ids
 }
 
-// announce has processes write for the webhook, if they do not yet, or not for long enough.
+// announce makes processes write for the webhook, unless an announcement still holds for long enough.
 func (c *courier) announce(s webhook.Store, conn redis.Conn) error {
 	n, field := control.New(s.Store), webhook.Notice+c.settings.Name
 	now, err := s.Now(conn)
@@ -245,13 +245,13 @@ func (c *courier) announce(s webhook.Store, conn redis.Conn) error {
 		}
 	}
 	if others >= webhook.MostWebhooks && !there {
-		return fmt.Errorf("there are %d webhooks, and no more are allowed: end one with goworker webhook forget", others)
+		return fmt.Errorf("this Redis has %d webhooks, which is the most: end one with goworker webhook forget", others)
 	}
 	_, err = n.Tell(conn, field, a.Value(), !same)
 	return err
 }
 
-// next returns the delivery that may be tried now; nil: there is none, and none before wait is over.
+// next returns the delivery to attempt now; nil: there is none, and none before wait is over.
 func (c *courier) next(ctx context.Context) (d *delivery, wait time.Duration, err error) {
 	now := c.clock.Now()
 	wait = c.pace.tick
@@ -317,7 +317,7 @@ func (c *courier) compose(namespace string, t webhook.Taken) *delivery {
 	return d
 }
 
-// deliver tries a delivery.
+// deliver makes one attempt of a delivery.
 func (c *courier) deliver(ctx context.Context, d *delivery) {
 	rest, err := c.target.try(ctx, d.id, d.body)
 	if err != nil { // it may have what the receiver answers
@@ -348,14 +348,14 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 			c.say.Warn("events of the webhook were lost: the receiver did not accept deliveries for so long that the stream cut them, or Redis refused them", "events", d.cut)
 		}
 		return
-	case errors.Is(err, errGone): // no try: the receiver will answer all of them like this
+	case errors.Is(err, errGone): // it does not count as an attempt: the receiver answers all deliveries like this
 		d.due, c.rest = now.Add(c.pace.gone), now.Add(c.pace.gone)
 	default:
 		d.tries++
 	}
 	c.count(func(s *Stats) { s.Failed, s.Error = s.Failed+1, d.error })
 	if c.receives {
-		c.say.Warn("the receiver of the webhook did not accept a delivery, which is tried again", "delivery", d.id, "error", d.error)
+		c.say.Warn("the receiver of the webhook did not accept a delivery, trying again", "delivery", d.id, "error", d.error)
 	}
 	if c.receives = false; d.tries >= c.pace.tries() {
 		c.dead(d)
@@ -363,13 +363,13 @@ func (c *courier) deliver(ctx context.Context, d *delivery) {
 	}
 	if d.tries > 0 && !errors.Is(err, errGone) {
 		w := c.pace.waits[d.tries-1]
-		d.due = now.Add(max(w*9/10+rand.N(w/5+1), rest)) // a tenth more or less, so that several deliverers do not come at once
+		d.due = now.Add(max(w*9/10+rand.N(w/5+1), rest)) // a tenth more or less, so that several deliverers do not send at the same moment
 	}
 	c.held = append(c.held, d)
 	c.count(func(s *Stats) { s.Held = len(c.held) })
 }
 
-// dead gives a delivery up.
+// dead drops a delivery after its last attempt.
 func (c *courier) dead(d *delivery) {
 	c.say.Error("a delivery of the webhook has failed for good", "delivery", d.id, "events", len(d.ids), "tries", d.tries, "error", d.error)
 	c.count(func(s *Stats) { s.Dead++ })
@@ -378,7 +378,7 @@ func (c *courier) dead(d *delivery) {
 	c.finished = append(c.finished, d)
 }
 
-// finish has Redis know which deliveries are over.
+// finish removes the entries of deliveries that are over from Redis.
 func (c *courier) finish(ctx context.Context) error {
 	for len(c.finished) > 0 {
 		d := c.finished[0]
@@ -389,7 +389,7 @@ func (c *courier) finish(ctx context.Context) error {
 			}
 			unsaid, err := s.Finish(conn, c.settings.Name, d.ids, d.said, line)
 			if unsaid != nil && c.said.News("unsaid", unsaid.Error()) {
-				c.say.Warn("Redis refuses the line of a webhook in the log of the fleet, or how many lost events were reported", "error", unsaid)
+				c.say.Warn("Redis refuses to write a line of the webhook into the log of the fleet, or the number of lost events that were reported", "error", unsaid)
 			}
 			return err
 		})
@@ -401,7 +401,7 @@ func (c *courier) finish(ctx context.Context) error {
 	return nil
 }
 
-// leave has Redis know what is over, and lets any deliverer claim the rest at once.
+// leave removes the entries of deliveries that are over, and lets other deliverers claim the rest at once.
 func (c *courier) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastWithin)
 	defer cancel()

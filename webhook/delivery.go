@@ -20,13 +20,13 @@ const (
 	// MostBody is how many bytes a body has at most.
 	MostBody = 64 << 10
 
-	// mostEntries is how many entries a delivery takes along where the next one has to wait.
+	// mostEntries is how many entries a delivery takes if the next delivery has to wait.
 	mostEntries = 1000
 
-	// mostListed is how many of them the body lists. It counts the others by kind and class.
+	// mostListed is how many of them the body lists. It counts the rest by kind and class.
 	mostListed = 100
 
-	// mostSums is how many rows these counts have. The last one is of all other classes.
+	// mostSums is how many rows these counts have. The last row is of all other classes.
 	mostSums = 50
 
 	// mostListedBytes leaves room for the rest of the body: each sum has at most a kind and a name, escaped.
@@ -45,10 +45,10 @@ const (
 // The kinds of items that are notices of the checks.
 const (
 	Begun = "notice-begun" // something is wrong
-	Ended = "notice-ended" // it was, and is so no more
+	Ended = "notice-ended" // it no longer is
 )
 
-// Body is what is delivered, as JSON.
+// Body is the body of a delivery, as JSON.
 type Body struct {
 	ID        string `json:"id"` // also in DeliveryHeader
 	Webhook   string `json:"webhook"`
@@ -59,7 +59,7 @@ type Body struct {
 	Cut       int64  `json:"cut,omitempty"`  // how many events were lost before this delivery
 }
 
-// Item is how a job ended, or a notice.
+// Item is the bad end of a job, or a notice.
 type Item struct {
 	ID   string    `json:"id"` // the same in each delivery that contains it
 	Kind string    `json:"kind"`
@@ -90,16 +90,16 @@ type Sum struct {
 	Count int64  `json:"count"`
 }
 
-// delivery is a body on its way.
+// delivery is a body and the state of its attempts.
 type delivery struct {
 	id    string
 	ids   []string // of the entries
 	body  []byte
 	cut   int64 // how many lost events it reports
-	said  int64 // how many are reported in all then
+	said  int64 // how many lost events are reported in all after it
 	items int   // events and notices
 	tries int
-	due   time.Time // of the next try
+	due   time.Time // of the next attempt
 	error string    // of the last one
 	line  []any     // for the log of the fleet; nil: it was delivered
 }
@@ -196,7 +196,7 @@ func sums(items []Item) (all []Sum) {
 	return all
 }
 
-// text is what a delivery says in one line: the first item, and how many more there are.
+// text is the line of a delivery for people: the first item, and how many more there are.
 func text(items []Item, cut int64) string {
 	var parts []string
 	if len(items) > 0 {

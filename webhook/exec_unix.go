@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// mostSaid is how much of what a program prints is kept.
+	// mostSaid is how many bytes of a program's output are kept.
 	mostSaid = 4 << 10
 
-	// mostOfIt is how much of that an error shows.
+	// mostOfIt is how many of these bytes an error shows.
 	mostOfIt = 300
 )
 
@@ -30,8 +30,8 @@ type execTarget struct {
 	within time.Duration
 }
 
-// try starts the program. Nothing of a job is among its arguments or in its environment. When it has ended, and at the end of the time,
-// its whole process group is killed: what it has started does not outlive it.
+// try starts the program. Its arguments and environment contain nothing of a job. When the program has ended, or its time is over, try
+// kills its process group, so that no program that it has started outlives it.
 func (t *execTarget) try(ctx context.Context, _ string, body []byte) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
@@ -60,7 +60,7 @@ func (t *execTarget) try(ctx context.Context, _ string, body []byte) (time.Durat
 	return 0, err
 }
 
-// environment leaves the key out.
+// environment is the environment without the key.
 func environment(all []string) (left []string) {
 	for _, v := range all {
 		if !strings.HasPrefix(v, KeyVariable+"=") {
@@ -70,7 +70,7 @@ func environment(all []string) (left []string) {
 	return left
 }
 
-// tail keeps the beginning of what is written.
+// tail keeps the first bytes that are written to it.
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -95,7 +95,7 @@ func TestManyAreAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.start(w)
-	redistest.Eventually(t, daemontest.Soon, "another one is refused", func() bool { return f.log.Count("and no more are allowed") > 0 })
+	redistest.Eventually(t, daemontest.Soon, "another one is refused", func() bool { return f.log.Count("which is the most") > 0 })
 }
 
 // A receiver that wants a rest gets it of all deliverers, also of one that starts meanwhile. Another receiver does not wait.

@@ -30,11 +30,12 @@ const (
 	// mostGrouped is how many failures a looker reads to find new kinds. Of more it finds none.
 	mostGrouped = 10_000
 
-	// mostWrong is how many findings a webhook keeps at a time. Further ones are not said.
+	// mostWrong is how many findings a webhook keeps at a time. It delivers no notices of further ones.
 	mostWrong = 100
 )
 
-// looker runs the checks, while it has the lease for that, and writes what begins and ends into the stream. Only its goroutine uses it.
+// looker runs the checks while it has the lease for that, and writes notices of findings that begin and end into the stream. Only its
+// goroutine uses it.
 type looker struct {
 	*Deliverer
 	door inspect.Door
@@ -47,7 +48,7 @@ type looker struct {
 	groups  []inspect.FailureGroup
 	counted [2]int64             // how many failures there were, and ever, when the groups were read
 	grouped time.Time            // when that was
-	unseen  map[string]time.Time // of what was said to be wrong, since when it was not seen
+	unseen  map[string]time.Time // since when the checks have not seen a finding that has begun
 	said    logging.Once
 }
 
@@ -60,7 +61,7 @@ func (l *looker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := l.turn(ctx); err != nil && ctx.Err() == nil {
 			if l.said.News("look", err.Error()) {
-				l.say.Warn("the deliverer of the webhook cannot look for what is wrong", "error", err)
+				l.say.Warn("the deliverer of the webhook cannot run its checks", "error", err)
 			}
 		} else {
 			l.said.Over("look")
@@ -83,7 +84,7 @@ func (l *looker) turn(ctx context.Context) error {
 		return err
 	})
 	if err != nil || !leads {
-		l.before = inspect.Sample{} // what moved meanwhile is not known
+		l.before = inspect.Sample{} // it is too old to compare with
 		clear(l.unseen)
 		return err
 	}
@@ -94,7 +95,7 @@ func (l *looker) turn(ctx context.Context) error {
 	return l.tell(ctx, said, found, seen)
 }
 
-// look returns what is wrong, by its id, and which checks saw all there is to see.
+// look returns the findings by their ids, and which checks have seen all that they look at.
 func (l *looker) look(ctx context.Context) (found map[string]Item, seen map[string]bool, err error) {
 	in := l.door.Inspector()
 	after, err := in.Sample(ctx, inspect.SampleAfter(l.before))
@@ -164,7 +165,7 @@ func (l *looker) fresh(ctx context.Context, s inspect.Sample) (found []checks.Fi
 	return checks.NewFailures(l.groups, s.At), true
 }
 
-// identity is how the state of the webhook knows a finding.
+// identity is the name of a finding in the state of the webhook.
 func identity(f checks.Finding) string {
 	digest := sha256.Sum256([]byte(f.Identity()))
 	return f.Check.Name + ":" + hex.EncodeToString(digest[:8])
@@ -182,8 +183,8 @@ func item(f checks.Finding, at time.Time) Item {
 	return i
 }
 
-// tell writes what has begun and what is over. A thing is over when no look has seen it for a while: a finding that comes and goes is
-// one.
+// tell writes notices of findings that have begun or ended. A finding has ended when no look has seen it for a while, so one that comes
+// and goes gives one notice.
 func (l *looker) tell(ctx context.Context, said map[string]string, found map[string]Item, seen map[string]bool) error {
 	now := l.clock.Now()
 	write := func(id, value string, i Item) error {

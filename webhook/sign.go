@@ -14,10 +14,10 @@ import (
 
 // The header fields of a delivery over HTTP.
 const (
-	// DeliveryHeader has the id of the delivery. It is the same in each try.
+	// DeliveryHeader has the id of the delivery. It is the same in each attempt.
 	DeliveryHeader = "Goworker-Delivery"
 
-	// SignatureHeader has the time of the try and its signature: t=1732420800,v1=5257a8…
+	// SignatureHeader has the time of the attempt and its signature: t=1732420800,v1=5257a8…
 	SignatureHeader = "Goworker-Signature"
 )
 
@@ -27,12 +27,12 @@ var (
 	ErrTime      = prefix.New("the delivery was signed too long ago, or its sender's clock is wrong")
 )
 
-// Verify checks a delivery that was received: its header SignatureHeader and the bytes of its body. It returns nil, ErrTime where the
-// time of the signature is further than tolerance from the time of this machine, or ErrSignature. With tolerance 0 any time will do.
+// Verify checks a delivery that was received: its header SignatureHeader and the bytes of its body. It returns nil, ErrTime if the
+// time of the signature differs by more than tolerance from this machine's, or ErrSignature. With tolerance 0 Verify accepts any time.
 // The comparison takes the same time for any wrong signature.
 //
-// The signature is the HMAC of SHA-256, in hexadecimal digits, over the seconds t as they stand in the header, a full stop and the
-// body. Of several v1, as while a key is changed, one has to be right.
+// The signature is the HMAC of SHA-256, in hexadecimal digits, over the seconds t as the header has them, a full stop and the
+// body. If there are several v1, as while a key changes, one of them has to be right.
 func Verify(header string, body, key []byte, tolerance time.Duration) error {
 	return verify(header, body, key, tolerance, clock.System.Now())
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// tryWithin is how long a try may take.
+	// tryWithin is how long an attempt may take.
 	tryWithin = 5 * time.Second
 
-	// mostRest is how long a receiver may ask for a rest.
+	// mostRest is the longest Retry-After that a deliverer obeys.
 	mostRest = time.Hour
 
-	// mostRead is how much of an answer is read, so that the connection can be used again.
+	// mostRead is how many bytes of an answer are read, so that the connection can be used again.
 	mostRead = 64 << 10
 )
 
 // target is where deliveries go.
 type target interface {
-	// try delivers once. rest is for how long the receiver wants no more deliveries.
+	// try makes one attempt. rest is for how long the receiver wants no further delivery.
 	try(ctx context.Context, id string, body []byte) (rest time.Duration, err error)
 }
 
@@ -43,7 +43,7 @@ type httpTarget struct {
 func newHTTPTarget(s Settings, u *url.URL) *httpTarget {
 	return &httpTarget{url: u.String(), key: s.Key, now: time.Now, client: &http.Client{
 		Transport: s.Transport, Timeout: tryWithin,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the body is for this server alone
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // no other server may get the body
 	}}
 }
 
@@ -76,7 +76,7 @@ func (t *httpTarget) try(ctx context.Context, id string, body []byte) (rest time
 	}
 }
 
-// hidden is an error without the URL, which may hold a secret.
+// hidden removes the URL from an error, because it may hold a secret.
 func hidden(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -85,7 +85,7 @@ func hidden(err error) error {
 	return err
 }
 
-// retryAfter is for how long a receiver wants no more deliveries, an hour at most.
+// retryAfter is for how long a receiver wants no further delivery, an hour at most.
 func retryAfter(value string, now time.Time) time.Duration {
 	var rest time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {

@@ -1,11 +1,11 @@
-// Package webhook sends failures of jobs, and what is wrong with a fleet, to an HTTP server or a program.
+// Package webhook sends failures of jobs, and findings of the checks, to an HTTP server or a program.
 //
 //	w, err := webhook.New(client, webhook.Settings{Name: "ops", URL: "https://ops.example.com/hook", Key: key})
 //	…
 //	goworker.AddPart(goworker.Part{Name: "webhook", Run: w.Run, Info: w.Info})
 //
-// Processes write their failures into a stream while a Deliverer is announced, and for 24 hours after the last one was there. Each
-// failure is delivered at least once: see docs/webhook.md.
+// Processes write their failures into a stream while a Deliverer runs, and for 24 hours after the last one has ended. Each failure is
+// delivered at least once: see docs/webhook.md.
 package webhook
 
 import (
@@ -34,46 +34,46 @@ import (
 // Inspects is a *goworker.Client, a *goworker.Daemon or *goworker.Shards.
 type Inspects interface{ Inspect() *inspect.Inspector }
 
-// KeyVariable is the variable of the environment with the key of the command goworker webhook run. A program of exec: does not get it.
+// KeyVariable is the environment variable with the key, which the command goworker webhook run reads. A program of exec: does not get it.
 const KeyVariable = "GOWORKER_WEBHOOK_KEY"
 
 // LeastKey is how many bytes a key has at least.
 const LeastKey = 16
 
-// Settings say what is delivered, and where to.
+// Settings say what a Deliverer delivers, and where to.
 type Settings struct {
-	// Name is that of the webhook: at most 32 letters, digits, _ and -. Deliverers with one name share the deliveries, so they need the
-	// same settings. A Redis has at most 8 webhooks.
+	// Name is the name of the webhook: at most 32 letters, digits, _ and -. Deliverers with the same name share the deliveries, so they
+	// need the same settings. A Redis has at most 8 webhooks.
 	Name string
 
-	// URL is where to: http or https, or exec: and the path of a program, with its arguments behind blanks. It stays in this process.
+	// URL is the receiver: http or https, or exec: and the path of a program, with its arguments behind blanks. Redis does not get it.
 	URL string
 
 	// Key signs the deliveries over HTTP: LeastKey bytes or more. Without one they have no signature.
 	Key []byte
 
-	// Kinds are the ends of jobs that are delivered, of Kinds(); none: events.Failed and events.Poison.
+	// Kinds are the bad ends of jobs to deliver, from Kinds(); none: events.Failed and events.Poison.
 	Kinds []string
 
-	// Arguments has deliveries contain the arguments of jobs, which may be secret, unless they have more than 4 KiB.
+	// Arguments adds the arguments of jobs to deliveries, unless they have more than 4 KiB. They may be secret.
 	Arguments bool
 
-	// NoNotices leaves out what the checks find wrong.
+	// NoNotices leaves out the findings of the checks.
 	NoNotices bool
 
-	// Transport carries the requests, as for a certificate of one's own; nil: http.DefaultTransport.
+	// Transport carries the requests, for example with a certificate of your own; nil: http.DefaultTransport.
 	Transport http.RoundTripper
 
 	// Logger logs what fails; nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// Kinds are the kinds of events that can be delivered: how a job ended badly.
+// Kinds are the kinds of events that a webhook can deliver: the bad ends of jobs.
 func Kinds() []string {
 	return []string{events.Failed, events.Retried, events.Expired, events.Discarded, events.Cancelled, events.Recovered, events.Poison}
 }
 
-// Deliverer delivers to one place. Any number of Deliverers of a webhook may run beside each other. It is safe for concurrent use.
+// Deliverer delivers to one receiver. Any number of Deliverers of a webhook may run at the same time. It is safe for concurrent use.
 type Deliverer struct {
 	settings Settings
 	of       Inspects
@@ -98,7 +98,7 @@ type Stats struct {
 	Error     string `json:"error,omitempty"` // why the last try failed; "": it did not
 }
 
-// New returns a Deliverer that does not run yet. An error is of the settings.
+// New returns a Deliverer that does not run yet, or an error if the settings have a mistake.
 func New(of Inspects, s Settings) (*Deliverer, error) {
 	if len(s.Kinds) == 0 {
 		s.Kinds = []string{events.Failed, events.Poison}
@@ -135,7 +135,7 @@ func receiver(s Settings) string {
 	return hex.EncodeToString(digest.Sum(nil)[:4])
 }
 
-// newTarget returns where deliveries go. Its errors do not show the URL, which may hold a secret.
+// newTarget returns the target of the URL. Its errors do not show the URL, which may hold a secret.
 func newTarget(s Settings) (target, error) {
 	if line, ok := strings.CutPrefix(s.URL, "exec:"); ok {
 		argv := strings.Fields(line)
@@ -151,8 +151,8 @@ func newTarget(s Settings) (target, error) {
 	return newHTTPTarget(s, u), nil
 }
 
-// Run delivers until its context ends, and then returns nil. It borrows a connection of the client for some milliseconds at a time.
-// What Redis refuses is logged, and tried again.
+// Run delivers until its context ends, and then returns nil. It borrows a connection of the client for some milliseconds at a time. If
+// Redis refuses something, Run logs that and tries again.
 func (d *Deliverer) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	doors := d.of.Inspect().Doors()
@@ -184,7 +184,7 @@ func (d *Deliverer) count(change func(*Stats)) {
 	change(&d.stats)
 }
 
-// log returns the logger for what concerns one Redis.
+// log returns the logger for one Redis.
 func (d *Deliverer) log(shard string) *slog.Logger {
 	log := d.settings.Logger.With("webhook", d.settings.Name)
 	if shard != "" {
@@ -193,7 +193,7 @@ func (d *Deliverer) log(shard string) *slog.Logger {
 	return log
 }
 
-// pace are the times of deliveries. Tests have shorter ones.
+// pace is the intervals of deliveries. Tests have shorter ones.
 type pace struct {
 	webhook.Pace
 	tick   time.Duration   // how often a deliverer looks whether there is something to deliver
@@ -206,18 +206,18 @@ type pace struct {
 	over   time.Duration   // for how long a finding is not seen until it is over
 }
 
-// usualPace has eight tries over about an hour.
+// usualPace has eight attempts in about an hour.
 var usualPace = pace{
 	Pace: webhook.Pace{Every: time.Second, Burst: 10, MostRest: mostRest}, tick: time.Second, attend: 10 * time.Second, orphan: 2 * time.Minute,
 	waits: []time.Duration{5 * time.Second, 20 * time.Second, time.Minute, 4 * time.Minute, 10 * time.Minute, 20 * time.Minute, 25 * time.Minute},
 	gone:  time.Hour, look: 30 * time.Second, groups: time.Minute, over: 90 * time.Second,
 }
 
-// tries is how often a delivery is tried.
+// tries is how many attempts a delivery has.
 func (p pace) tries() int { return len(p.waits) + 1 }
 
-// Forget ends a webhook: its events in Redis are removed, and processes write none until a Deliverer of it runs again. It reports
-// whether there was one. Stop its Deliverers before.
+// Forget ends a webhook: it removes the events in Redis, and processes write none until a Deliverer of this name runs again. It reports
+// whether the webhook existed. Stop its Deliverers before.
 func Forget(ctx context.Context, of Inspects, name string) (was bool, err error) {
 	if !webhook.IsName(name) {
 		return false, prefix.Errorf("%q is no name of a webhook", name)

@@ -2,7 +2,7 @@ package page
 
 import "github.com/goworker/goworker/bench/result"
 
-// operated is what the history, samples and operations take, and whether their bounds are held.
+// operated is what the history, samples, operations, control and events take, and whether their bounds are held.
 func operated(f result.File) string {
 	var t table
 	t.head("", "measured", "beside", "in", "ratio", "bound", "held")

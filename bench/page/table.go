@@ -32,6 +32,10 @@ func title(name string) string {
 		return "this, all features in use"
 	case "ours-no-history":
 		return "this, without history"
+	case "ours-events":
+		return "this, a listener to bad ends"
+	case "ours-events-all":
+		return "this, a listener to all events"
 	case "ours-called":
 		return "**this**, a function"
 	case "ours-gathering":

@@ -112,6 +112,27 @@ func (f File) Bounds() []Bound {
 	alone("a ping of 50 processes, p95", "ms", 20, ping)
 	compare("a pause of a queue until the last of 50 processes has read it, p95: a ping", "ms", Bound{Most: 2}, Key{"ours", "pause", 50, "reached_p95_ms"}, ping)
 	compare("a limit of a class until the last of 50 processes has read it, p95: a ping", "ms", Bound{Most: 2}, Key{"ours", "limit", 50, "reached_p95_ms"}, ping)
+	for _, of := range []struct {
+		what, work, contender string
+		least                 float64
+	}{
+		{"no-op jobs with a listener to bad ends: without one", "events", "ours-events", 0.97},
+		{"no-op jobs with a listener to all events: without one", "events", "ours-events-all", 0.95},
+		{"jobs of 1 ms with a listener to bad ends: without one", "events-1ms", "ours-events", 0.97},
+		{"jobs of 1 ms with a listener to all events: without one", "events-1ms", "ours-events-all", 0.97},
+	} {
+		compare(of.what+", "+count(100), "jobs/s", Bound{Least: of.least}, Key{of.contender, of.work, 100, "jobs_per_s"}, Key{"ours", of.work, 100, "jobs_per_s"})
+	}
+	for _, of := range []struct { // which a busy machine changes less
+		what, contender string
+		most            float64
+	}{{"bad ends", "ours-events", 1.03}, {"all events", "ours-events-all", 1.05}} {
+		compare("the worker's CPU a job with a listener to "+of.what+": without one, "+count(100), "µs", Bound{Most: of.most},
+			Key{of.contender, "events", 100, "worker_cpu_us_per_job"}, Key{"ours", "events", 100, "worker_cpu_us_per_job"})
+	}
+	heard := Key{"ours", "failure-heard", 1, "reached_p95_ms"}
+	compare("a job fails until a listener sees it, p95: a push to an idle process", "ms", Bound{Most: 5}, heard, Key{"ours", "failure-idle", 1, "reached_p95_ms"})
+	alone("a job fails until a listener sees it, p95", "ms", 5, heard)
 	added := Key{"ours", "queue-added", 1, "reached_p95_ms"}
 	compare("a queue is added until its first job starts, p95: a push to an idle process", "ms", Bound{Most: 2}, added, Key{"ours", "queue-idle", 1, "reached_p95_ms"})
 	alone("a queue is added until its first job starts, p95", "ms", 2, added)

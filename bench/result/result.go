@@ -135,7 +135,7 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 
 // Contenders in the order of the tables.
 var Contenders = []string{
-	"ours", "ours-unused", "ours-no-history", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair",
+	"ours", "ours-unused", "ours-no-history", "ours-events", "ours-events-all", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair",
 	"ours-isolated", "ours-results", "ours-called", "ours-gathering", "ours-msgpack", "ours-named", "ours-set", "ours-cursor", "ours-sets", "ours-once",
 	"ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "asynq-results",
 	"asynq-gathering", "gocraft", "gocraft-unique", "machinery", "machinery-results", "node-resque", "bullmq", "bullmq-results",
@@ -162,7 +162,7 @@ var Works = []string{
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
 	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
 	"results", "call", "call-many", "waiters", "waiters-burst", "aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
-	"history", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added",
+	"history", "events", "events-1ms", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added", "failure-idle", "failure-heard",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

@@ -51,6 +51,9 @@ var contenders = []contender{
 	// All options of jobs are in use, but not for the jobs that are counted.
 	{name: "ours-unused", program: "ours", variant: "unused", bytes: true, special: true, works: true},
 	{name: "ours-no-history", program: "ours", variant: "no-history", bytes: true, special: true, works: true},
+	// While another program listens to events.
+	{name: "ours-events", program: "ours", variant: listenEnds, bytes: true, special: true, works: true},
+	{name: "ours-events-all", program: "ours", variant: listenAll, bytes: true, special: true, works: true},
 	// Each with one option for its jobs.
 	{name: "ours-retried", program: "ours", variant: "retried", bytes: true, special: true, works: true},
 	{name: "ours-limited", program: "ours", variant: "limited", bytes: true, special: true, works: true},

@@ -49,7 +49,7 @@ func TestGoContendersDrainTheirQueues(t *testing.T) {
 			for _, w := range works() {
 				if !slices.Contains([]string{
 					"noop", "payload-1KiB", "all-10", "weighted-10", "failing", "link", "push", "push-bulk",
-					"unused", "history", "features", "push-unique", "delayed", "results", "call", "call-many", "waiters",
+					"unused", "history", "events", "features", "push-unique", "delayed", "results", "call", "call-many", "waiters",
 					"aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor",
 					"members", "chord", "chords", "chain", "batch", "soak",
 				}, w.name) || c.cannot(w) != "" || !w.has(c) {

@@ -85,6 +85,12 @@ var gauges = []gauge{
 		"added-p50-ms": {"queue-added", 1, "reached_p50_ms"},
 		"added-p95-ms": {"queue-added", 1, "reached_p95_ms"},
 	}},
+	{"test/operate/control", "^BenchmarkFailure$", "300x", map[string]rowOf{
+		"idle-p50-ms":  {"failure-idle", 1, "reached_p50_ms"},
+		"idle-p95-ms":  {"failure-idle", 1, "reached_p95_ms"},
+		"heard-p50-ms": {"failure-heard", 1, "reached_p50_ms"},
+		"heard-p95-ms": {"failure-heard", 1, "reached_p95_ms"},
+	}},
 }
 
 // gaugeLimit ends a benchmark that hangs.

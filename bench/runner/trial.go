@@ -143,6 +143,11 @@ func (t trial) toEnd(ctx context.Context, s *server, addr string) (map[string]in
 	if err != nil {
 		return nil, before, err
 	}
+	heard, err := t.listen(ctx, s)
+	if err != nil {
+		return nil, before, err
+	}
+	defer heard.cancel()
 	if t.w.fixed == 0 { // else there may be no more jobs than workers, and all are with them by now
 		if before, err = s.usage(); err != nil {
 			return nil, before, err
@@ -157,6 +162,9 @@ func (t trial) toEnd(ctx context.Context, s *server, addr string) (map[string]in
 	}
 	if err := sleep(ctx, settle); err != nil {
 		return nil, before, err
+	}
+	if err := heard.stop(t, time.Duration(got["last"]-got["first"])); err != nil {
+		return nil, before, p.failed(err)
 	}
 	n := int64(t.jobs)
 	if got["ran"] != n || got["sum"] != n*(n-1)/2 {

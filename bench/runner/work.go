@@ -73,6 +73,8 @@ func works() []work {
 		work{name: "push-bulk", group: "push", workers: []int{1}, class: "Noop", size: 100, pushed: true, bulk: 1000},
 		work{name: "unused", group: "unused", workers: []int{1, 25, 100}, class: "Noop", beside: []string{"other", "paused"}, only: []string{"ours", "ours-unused"}},
 		work{name: "history", group: "history", workers: []int{1, 25, 100}, class: "Noop", trials: 10, only: []string{"ours", "ours-no-history"}},
+		work{name: "events", group: "events", workers: []int{100}, class: "Noop", trials: 10, only: heard},
+		work{name: "events-1ms", group: "events", workers: []int{100}, class: "Sleep1", trials: 5, only: heard},
 		work{
 			name: "features", group: "features", workers: []int{25}, class: "Noop", counted: true, only: []string{
 				"ours", "ours-expiring", "ours-unique", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-retried", "ours-isolated",
@@ -129,6 +131,9 @@ func works() []work {
 		},
 	)
 }
+
+// heard are the contenders that say what happens to their jobs, or would.
+var heard = []string{"ours", "ours-events", "ours-events-all"}
 
 // delaying are the contenders that are asked for delayed jobs.
 var delaying = []string{"ours", "ours-plain", "goworker", "asynq", "gocraft", "machinery", "node-resque", "bullmq"}

@@ -17,12 +17,12 @@ import (
 	"github.com/goworker/goworker/internal/usage"
 )
 
-// Config is what a Scaler is given of its process. The functions are safe for concurrent use.
+// Config is what a Scaler needs of its process. The functions are safe for concurrent use.
 type Config struct {
-	// Bounds are those of the settings. A Max of 0 says that the number is left alone until an operator says bounds.
+	// Bounds are the bounds of the settings. With a Max of 0 the Scaler does nothing until an operator sets bounds.
 	Bounds Bounds
 
-	// Shared says that the workers are those of several daemons: no bounds can be said.
+	// Shared says that several daemons share the workers: then nothing can set bounds.
 	Shared bool
 
 	Lease   Lease
@@ -30,8 +30,7 @@ type Config struct {
 	Jobs    func(yield func(*outcome.Job) bool) // that run now
 	Counts  func() health.Counts                // of what has run
 
-	// Ask has a function called on the poller's goroutine, where Takes and Backlog may be called. Takes reports whether the process
-	// takes jobs.
+	// Ask makes the poller's goroutine call a function, which may call Takes and Backlog. Takes reports whether the process takes jobs.
 	Ask     func(func())
 	Takes   func() bool
 	Backlog Backlog
@@ -54,13 +53,13 @@ type Backlog func(now time.Time, from, most int) (queues []string, next int, due
 // mostQueues is how many queues one look asks for.
 const mostQueues = 100
 
-// fresh is how old what the keeper of the fleet found out may be.
+// fresh is how old the keeper's figures may be.
 const fresh = 30 * time.Second
 
-// older is what the jobs weigh that ended before the last look.
+// older is the weight of the jobs that ended before the last look.
 const older = 0.9
 
-// recently is how old what the poller and a renewal found may be: a renewal comes each two seconds.
+// recently is how old the figures of the poller and of a renewal may be: a renewal comes every two seconds.
 const recently = 5 * time.Second
 
 // Scaler changes how many jobs a process runs at a time. It is a part and a rider of the lease: while all workers are busy, renewals
@@ -79,7 +78,7 @@ type Scaler struct {
 	looping bool
 	bounds  Bounds // Max 0: the number is left alone
 	said    Decision
-	asks    bool // renewals are to read how long jobs wait
+	asks    bool // renewals read how long jobs wait
 	poller  glimpse
 	waits   waits
 
@@ -93,7 +92,7 @@ type Scaler struct {
 	over  float64
 }
 
-// glimpse is what the poller knew.
+// glimpse is an answer of the poller.
 type glimpse struct {
 	at     time.Time // zero: it has not answered
 	takes  bool
@@ -102,7 +101,7 @@ type glimpse struct {
 	due    time.Time
 }
 
-// waits is what a renewal found in queues.
+// waits is what a renewal has read of queues.
 type waits struct {
 	at      time.Time // by the machine's clock
 	waiting int64
@@ -127,7 +126,7 @@ func New(b part.Base, c Config) *Scaler {
 	return s
 }
 
-// Start starts to look, if there are bounds.
+// Start starts the loop, if there are bounds.
 func (s *Scaler) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +143,7 @@ func (s *Scaler) begin() {
 	}
 }
 
-// Stop stops that.
+// Stop stops the loop.
 func (s *Scaler) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.ctx = nil
@@ -154,11 +153,11 @@ func (s *Scaler) Stop(ctx context.Context) error {
 	return nil
 }
 
-// errStopped is returned where the process stops.
+// errStopped is returned if the process stops.
 var errStopped = errors.New("the process stops")
 
-// Set has the number stay within bounds from now on; a Max of 0 leaves it as it is. After lasts, unless that is 0, the bounds before
-// hold again.
+// Set keeps the number within bounds from now on; with a Max of 0 it stays as it is. After lasts, unless that is 0, the former bounds
+// return.
 func (s *Scaler) Set(b Bounds, lasts time.Duration) error {
 	s.setting.Lock()
 	defer s.setting.Unlock()
@@ -197,8 +196,8 @@ func (s *Scaler) On() bool {
 	return b.Max > 0
 }
 
-// Fix makes n both bounds, as Set does, if the number changes by itself: an operator or the program says n, and the next look would
-// change it again. It reports whether it did.
+// Fix sets both bounds to n if the number changes by itself. Otherwise the next look would change the n that an operator or the program
+// has set. It reports whether it did.
 func (s *Scaler) Fix(n int, lasts time.Duration) bool {
 	b, _ := s.Now()
 	if b.Max == 0 {
@@ -208,7 +207,7 @@ func (s *Scaler) Fix(n int, lasts time.Duration) bool {
 	return s.Set(b, lasts) == nil
 }
 
-// Now returns the bounds, and what was decided last; a Max of 0: the number is left alone.
+// Now returns the bounds and the last decision; with a Max of 0 the Scaler is off.
 func (s *Scaler) Now() (Bounds, Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +218,7 @@ func (s *Scaler) Now() (Bounds, Decision) {
 	return s.bounds, d
 }
 
-// Info is what the part says of itself.
+// Info is the Info of the part.
 func (s *Scaler) Info() any {
 	b, d := s.Now()
 	if b.Max == 0 {
@@ -291,7 +290,7 @@ func (s *Scaler) resize(ctx context.Context, b Bounds, d Decision) error {
 	return err
 }
 
-// ask has renewals read how long jobs wait, and the poller say where.
+// ask makes renewals read how long jobs wait, and asks the poller in which queues.
 func (s *Scaler) ask(asks bool) {
 	s.mu.Lock()
 	s.asks = asks
@@ -350,7 +349,7 @@ func (s *Scaler) look(now time.Time, b Bounds, workers int) Seen {
 	return o
 }
 
-// waiting adds what is known of the jobs that wait. rate is how many jobs a second the process ends.
+// waiting adds the number and the age of the jobs that wait, as far as they are known. rate is how many jobs a second the process ends.
 func (s *Scaler) waiting(o *Seen, b Bounds, rate float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,7 +373,7 @@ func (s *Scaler) waiting(o *Seen, b Bounds, rate float64) {
 	}
 }
 
-// Load has the renewal read what waits, where that is asked for.
+// Load adds the reads of queues to a renewal, if ask has asked for them.
 func (s *Scaler) Load(c *resque.Cargo) {
 	s.mu.Lock()
 	asks, queues := s.asks && !c.Last && s.bounds.Max > 0, s.poller.queues
@@ -399,7 +398,7 @@ func (s *Scaler) Load(c *resque.Cargo) {
 	})
 }
 
-// Answered takes the time of what was read.
+// Answered notes when Redis answered the reads.
 func (s *Scaler) Answered(_ bool, due resque.Due) {
 	if len(s.heard) == 0 {
 		return

@@ -12,11 +12,11 @@ import (
 	wire "github.com/goworker/goworker/internal/resque/control"
 )
 
-// mostFor is how long bounds that an operator says may last at most, if they have an end.
+// mostFor is the longest time of bounds that have an end.
 const mostFor = 30 * 24 * time.Hour
 
-// errShared is answered where the workers are those of several daemons.
-var errShared = errors.New("this process shares its workers with the other shards, whose number does not change by itself")
+// errShared is the answer of a process whose shards share the workers.
+var errShared = errors.New("the shards of this process share their workers, and the number of shared workers does not change by itself")
 
 // Verb is what operators change the bounds by: "5..50", or "off". Beyond usual workers, which the settings say, it needs the level
 // full; beyond most none may be said.

@@ -10,9 +10,9 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-// Common is what the Controls of one program have in common. A program that works on several Redises has a Control for each, and a
-// command may come over all of them. What concerns the program as a whole is done once, and each Control answers what came of it. It is
-// safe for concurrent use.
+// Common is what the Controls of one program share. A program that works on several Redises has a Control for each, and a command may
+// arrive over all of them. One Control does a command that concerns the program as a whole, and each Control answers with the result.
+// Common is safe for concurrent use.
 type Common struct {
 	clock    clock.Clock
 	level    *slog.LevelVar // of the log; nil: the program has its own logger
@@ -21,24 +21,24 @@ type Common struct {
 
 	mu      sync.Mutex
 	calls   map[wholeKey]*wholeCall
-	stacked time.Time // when stacks were shown last
+	stacked time.Time // when the program last wrote down its stacks
 }
 
-// NewCommon returns what so many Controls have in common. level is that of the program's log; nil: the program has its own logger.
+// NewCommon returns the Common of this many Controls. level is the level of the program's log; nil: the program has its own logger.
 func NewCommon(c clock.Clock, level *slog.LevelVar, controls int) *Common {
 	return &Common{clock: c, level: level, lapse: NewLapse[slog.Level](c), controls: controls, calls: make(map[wholeKey]*wholeCall)}
 }
 
-// wholeKey is what makes two commands one. A program that can write to one of the Redises reads the id of a command there. So the id alone
-// must not let its forgery take the place of the command on another Redis.
+// wholeKey identifies a command across Redises. A program that can write to one of the Redises can read the id of a command there. So a
+// forgery with the same id must not count as the command on another Redis.
 type wholeKey struct {
 	id, verb, args string
 	fully          bool
 }
 
-// wholeCall is a command that is done once for all Controls.
+// wholeCall is a command that one Control does for all.
 type wholeCall struct {
-	over chan struct{} // closed when body and err are there
+	over chan struct{} // closed once body and err are set
 	body json.RawMessage
 	err  error
 
@@ -47,10 +47,10 @@ type wholeCall struct {
 	forget clock.Timer
 }
 
-// answersWithin is how long what a command does after its answer waits for the answers of the other Controls.
+// answersWithin is how long the function that follows an answer, such as a shutdown, waits for the answers of the other Controls.
 const answersWithin = time.Second
 
-// do does a verb, or waits for what comes of it where another Control does it.
+// do does a verb, or waits for the result if another Control does it.
 func (m *Common) do(ctx context.Context, v Verb, c *Call, lives time.Duration) (json.RawMessage, error) {
 	if !v.Whole || m.controls < 2 {
 		return do(ctx, v, c)
@@ -80,7 +80,7 @@ func (m *Common) do(ctx context.Context, v Verb, c *Call, lives time.Duration) (
 	return w.body, w.err
 }
 
-// answered is called when a Control has answered. The last one to answer has what is to follow done, or the end of the time.
+// answered is called when a Control has answered. After the last answer, or at the end of the time, it calls the function that follows.
 func (m *Common) answered(key wholeKey, w *wholeCall) {
 	m.mu.Lock()
 	w.left--

@@ -1,5 +1,5 @@
-// Package control is the part of a daemon that obeys operators. It hears that there is a command, reads it on a connection of its
-// own, which it closes ten seconds later, does it, and answers. While no operator asks anything it has no connection and no
+// Package control is the part of a daemon that obeys operators. When Redis announces a command, it reads the command on a connection of
+// its own, obeys, answers, and closes the connection ten seconds later. While no operator sends commands it has no connection and no
 // goroutine that wakes, and costs one read in each renewal of the lease.
 package control
 
@@ -29,22 +29,21 @@ const (
 	// mostLives is how long any command may be valid, and so how long its id is remembered.
 	mostLives = time.Hour
 
-	// mostDone is how many ids are remembered of commands with signatures, and as many of those without. With more the process refuses
-	// commands: it could obey one twice.
+	// mostDone is how many ids of signed commands a process remembers, and how many of unsigned ones. With more it refuses commands,
+	// because it could obey one twice.
 	mostDone = 10_000
 
-	// mostAtOnce is how many commands a process does at a time, and with those that are signed twice as many.
+	// mostAtOnce is how many commands a process does at a time. Signed commands may bring that to twice as many.
 	mostAtOnce = 16
 
 	// lastWithin is how long the last answers may take.
 	lastWithin = 300 * time.Millisecond
 
-	// before is how much earlier than itself a process begins to read the stream: a server that has taken over may have a clock that is
-	// behind.
+	// before is how far before its own start a process begins to read the stream: the clock of a server that takes over may be behind.
 	before = 10 * time.Second
 )
 
-// Config is what a Control is given of its process.
+// Config is what a Control needs of its process.
 type Config struct {
 	Level    Level
 	Key      []byte // of signatures; nil: there is none
@@ -53,7 +52,7 @@ type Config struct {
 
 	Now     func() time.Time      // Redis's time
 	Since   func() time.Time      // when this process joined the fleet, by Redis's clock; zero: it has not
-	Process func() resque.Process // as whom it is in the fleet now
+	Process func() resque.Process // its present identity in the fleet
 }
 
 // Control is a rider of the renewals and a part. All methods are safe for concurrent use.
@@ -66,24 +65,24 @@ type Control struct {
 	mu      sync.Mutex
 	verbs   map[string]Verb
 	hearers map[string]func(value string)
-	groups  map[string]func(rest, value string) // by how their fields begin
-	notice  map[string]string                   // as it was read last
-	read    bool                                // the commands are to be read
-	busy    int                                 // commands that are being done
-	answers []answer                            // that are to be sent
+	groups  map[string]func(rest, value string) // by the prefix of their fields
+	notice  map[string]string                   // as a renewal last read it
+	read    bool                                // the next turn reads commands
+	busy    int                                 // how many commands goroutines do now
+	answers []answer                            // that the loop has to send
 
-	// of the loop's goroutine
+	// used by the loop's goroutine only
 	line  conn.Line
-	used  time.Time         // when the line was used last; zero: it is closed
-	heard map[string]string // the values that the hearers have
-	last  string            // id of the last command that was read; "": none was
+	used  time.Time         // when the line was last used; zero: it is closed
+	heard map[string]string // the values with which the hearers were last called
+	last  string            // id of the last command that it read; "": none
 	said  logging.Once
 
-	// Also of the loop's goroutine: which commands were obeyed. Those that are signed are apart, so that a program that only writes to
-	// Redis cannot fill their room.
+	// Also used by the loop's goroutine only: which commands the process has obeyed. Signed commands have room of their own, which a
+	// program that only writes to Redis cannot fill.
 	signed, unsigned done
 
-	unread logging.Once // of the goroutine that renews
+	unread logging.Once // used by the goroutine that renews the lease
 }
 
 // New returns a Control that is not started.
@@ -98,8 +97,8 @@ func New(b part.Base, c Config) *Control {
 	return k
 }
 
-// Add adds verbs. It panics if one has no name or no function: that is a mistake of the program. A verb of a name that is there
-// replaces it.
+// Add adds verbs. A verb replaces an earlier one of the same name. Add panics if a verb has no name or no function: that is a mistake of
+// the program.
 func (k *Control) Add(verbs ...Verb) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -110,16 +109,15 @@ func (k *Control) Add(verbs ...Verb) {
 	}
 }
 
-// Hear has a function called when a field of the notice has another value, "" where it is gone. It is called on the goroutine of the
-// part, with the first value soon after the start. It must not wait. Hear is called before Start.
+// Hear makes the part call a function when a field of the notice changes, with "" when the field is gone. The part's goroutine calls it,
+// with the first value soon after the start. The function must not block. Call Hear before Start.
 func (k *Control) Hear(field string, f func(value string)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.hearers[field] = f
 }
 
-// HearAll has a function called when any field of the notice that begins with prefix has another value, "" where it is gone. It is
-// called as the function of Hear is, with the rest of the field's name.
+// HearAll is Hear for all fields of the notice that begin with prefix. The function also gets the rest of the field's name.
 func (k *Control) HearAll(prefix string, f func(rest, value string)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,14 +145,14 @@ func (k *Control) list(context.Context, *Call) (any, error) {
 	return all, nil
 }
 
-// Stop sends the answers that are there, and stops. What a command does meanwhile is not waited for.
+// Stop sends the answers that are ready, and stops. It does not wait for commands that goroutines still do.
 func (k *Control) Stop(ctx context.Context) error {
 	k.loop.Grace = time.Second
 	k.loop.Stop(ctx)
 	return nil
 }
 
-// Noticed has the field of the notice read that has changed. It does not wait.
+// Noticed wakes the loop to read the notice, because Redis has announced a change. It does not block.
 func (k *Control) Noticed(string) {
 	k.mu.Lock()
 	k.read = true
@@ -162,7 +160,7 @@ func (k *Control) Noticed(string) {
 	k.loop.Wake()
 }
 
-// Load has a renewal read the notice.
+// Load adds the read of the notice to a renewal.
 func (k *Control) Load(c *resque.Cargo) {
 	if c.Last || k.config.Level == Off {
 		return
@@ -170,7 +168,7 @@ func (k *Control) Load(c *resque.Cargo) {
 	k.store.CarryNotice(c, func(notice map[string]string, err error) {
 		if err != nil {
 			if k.unread.News("notice", err.Error()) {
-				k.base.Log.Warn("the notice of operators cannot be read; commands reach this process only at once, or not at all", "error", err)
+				k.base.Log.Warn("the notice of operators cannot be read; this process misses commands whose announcement it does not receive", "error", err)
 			}
 			return
 		}
@@ -178,10 +176,10 @@ func (k *Control) Load(c *resque.Cargo) {
 	})
 }
 
-// Answered does nothing: Load has heard it.
+// Answered does nothing: the function that Load has added takes the answer.
 func (k *Control) Answered(bool, resque.Due) {}
 
-// noted takes the notice as a renewal has read it.
+// noted compares the notice that a renewal has read with the one before.
 func (k *Control) noted(notice map[string]string) {
 	k.mu.Lock()
 	if maps.Equal(k.notice, notice) {
@@ -206,10 +204,10 @@ func (k *Control) older(id string) bool {
 	return err == nil && ms < k.since()
 }
 
-// since is from when on commands may be for this process, in ms by Redis's clock.
+// since is the time from which on commands concern this process, in ms by Redis's clock.
 func (k *Control) since() int64 { return k.config.Since().Add(-before).UnixMilli() }
 
-// turn reads what is there, obeys and answers.
+// turn reads new commands, begins to obey them, and sends answers.
 func (k *Control) turn(ctx context.Context) (time.Duration, error) {
 	k.mu.Lock()
 	read, answers, now := k.read, k.answers, k.base.Clock.Now()
@@ -244,10 +242,10 @@ func (k *Control) turn(ctx context.Context) (time.Duration, error) {
 	return part.Never, nil
 }
 
-// refused reports whether Redis would refuse a command again. The next nudge tries it.
+// refused reports whether Redis would refuse a request again at once. The next wake-up tries again.
 func refused(err error) bool { return conn.Refused(err) || errors.Is(err, resque.ErrAnswer) }
 
-// close sends what is left, and closes the connection.
+// close sends the answers that are left, and closes the connection.
 func (k *Control) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWithin)
 	defer cancel()
@@ -255,18 +253,18 @@ func (k *Control) close() {
 	answers := k.answers
 	k.answers = nil
 	k.mu.Unlock()
-	_ = k.send(ctx, answers) // the process ends, and its caller sees that
+	_ = k.send(ctx, answers) // after a failure the caller sees that the process left
 	k.line.Close()
 }
 
-// again has the next turn read.
+// again makes the next turn read commands.
 func (k *Control) again(read bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.read = k.read || read
 }
 
-// readOn reads the commands that were not read yet, and begins to do them.
+// readOn reads the commands after the last one, and begins to obey them.
 func (k *Control) readOn(ctx context.Context) error {
 	for again := true; ; {
 		after := k.last
@@ -302,12 +300,12 @@ func (k *Control) readOn(ctx context.Context) error {
 	}
 }
 
-// tellHearers calls those whose field has another value.
+// tellHearers calls the hearers whose field has changed.
 func (k *Control) tellHearers() {
 	k.mu.Lock()
 	notice, hearers := k.notice, maps.Clone(k.hearers)
 	for prefix, f := range k.groups {
-		for _, fields := range []map[string]string{notice, k.heard} { // those that are there, and those that are gone
+		for _, fields := range []map[string]string{notice, k.heard} { // present fields, and fields that are gone
 			for field := range fields {
 				if rest, ok := strings.CutPrefix(field, prefix); ok {
 					hearers[field] = func(value string) { f(rest, value) }
@@ -326,14 +324,14 @@ func (k *Control) tellHearers() {
 	}
 }
 
-// done has the ids of commands that were obeyed, until they are valid no more. It belongs to the loop's goroutine.
+// done has the ids of the commands that the process has obeyed, while they are valid. Only the loop's goroutine uses it.
 type done struct {
 	until map[string]int64 // by Redis's clock, in ms
 }
 
 func newDone() done { return done{make(map[string]int64)} }
 
-// first notes a command and reports whether it is new. full says that there is no room to note it.
+// first notes a command and reports whether it is new. full says that done has no room for it.
 func (d done) first(id string, until, now int64) (first, full bool) {
 	if _, was := d.until[id]; was {
 		return false, false

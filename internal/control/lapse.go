@@ -7,14 +7,14 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-// Lapse is a change that ends by itself. What was there before all such changes comes back, unless something else has changed it
-// meanwhile. It is safe for concurrent use.
+// Lapse is a temporary change. At its end the value from before the first of such changes returns, unless the value was changed otherwise
+// meanwhile. Lapse is safe for concurrent use.
 type Lapse[T comparable] struct {
 	clock clock.Clock
 
 	mu     sync.Mutex
-	before T           // what comes back
-	to     T           // what the last change has made
+	before T           // the value that returns
+	to     T           // the value of the last change
 	end    clock.Timer // of the last change; nil: there is none
 	change int         // its number
 }
@@ -22,7 +22,7 @@ type Lapse[T comparable] struct {
 // NewLapse returns a Lapse without a change.
 func NewLapse[T comparable](c clock.Clock) *Lapse[T] { return &Lapse[T]{clock: c} }
 
-// Before returns what comes back after a change of what is there now.
+// Before returns the value that would return after a change of the present value.
 func (l *Lapse[T]) Before(now T) T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,8 +32,8 @@ func (l *Lapse[T]) Before(now T) T {
 	return l.before
 }
 
-// Changed says that something was changed for a while, in place of the change before. At its end back is called, with what comes back and
-// with what was made of it. back does not wait.
+// Changed notes a temporary change, which replaces the change before. At its end Lapse calls back with the value that returns and the
+// value of the change. back must not block.
 func (l *Lapse[T]) Changed(from, to T, lasts time.Duration, back func(before, to T)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *Lapse[T]) Changed(from, to T, lasts time.Duration, back func(before, to
 	})
 }
 
-// Stop says that what is there stays.
+// Stop makes the present value permanent.
 func (l *Lapse[T]) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,7 @@ func ParseLogLevel(word string) (level slog.Level, err error) {
 	return level, nil
 }
 
-// log changes the level of the log for a while. A second change replaces the first, and the level before the first comes back.
+// log changes the level of the log for a while. A second change replaces the first. Then the level before the first one returns.
 func (m *Common) log(_ context.Context, c *Call) (any, error) {
 	var args struct {
 		Level string  `json:"level"`

@@ -14,8 +14,8 @@ import (
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
-// obey begins to do a command, if it is for this process, valid, and not done yet. A command of which the process learns too late,
-// or which was announced before it was there, is passed over: its caller does not wait for this process any more, or never did.
+// obey begins to do a command, if the command is for this process, valid, and not done yet. It skips a command that arrives too late or
+// is older than the process: the caller no longer waits for this process, or never did.
 func (k *Control) obey(ctx context.Context, e control.Entry) {
 	c, err := control.ParseCommand(e.Message)
 	now := k.config.Now().UnixMilli()
@@ -63,14 +63,14 @@ func (k *Control) obey(ctx context.Context, e control.Entry) {
 	}()
 }
 
-// stale reports whether a command is older than the process. Both times are what Redis's clock said: to the caller before it read which
-// processes there are, and to the process before it was one of them. So a caller that expects an answer of this process is never older.
+// stale reports whether a command is older than the process. Both times are by Redis's clock: the caller asked it before it read the
+// leases, and the process before it had one. So the command of a caller that awaits this process is never older.
 func (k *Control) stale(c control.Command) bool {
 	since := k.config.Since()
 	return since.IsZero() || c.At < since.UnixMilli()
 }
 
-// mayFully returns why a command may not do what needs the level full; nil: it may.
+// mayFully returns why a command may not do a verb of the level full; nil: it may.
 func (k *Control) mayFully(c control.Command, e control.Entry, now int64) error {
 	switch {
 	case k.config.Level < Full:
@@ -94,7 +94,7 @@ func (k *Control) verb(name string) (Verb, bool) {
 	return v, known
 }
 
-// refusal returns why a verb is not done; nil: it is.
+// refusal returns why the process refuses a verb; nil: it obeys.
 func (k *Control) refusal(v Verb, known bool, c *Call) error {
 	switch {
 	case !known:
@@ -156,7 +156,7 @@ func do(ctx context.Context, v Verb, c *Call) (body json.RawMessage, err error) 
 	return body, nil
 }
 
-// answer is a reply that is to be sent.
+// answer is a reply that the loop has to send.
 type answer struct {
 	id    string // of the command
 	until int64  // no caller waits for it later; in ms, by Redis's clock
@@ -164,7 +164,7 @@ type answer struct {
 	after []func()
 }
 
-// mostError is how many bytes of an error are answered.
+// mostError is how many bytes of an error an answer contains.
 const mostError = 16 << 10
 
 func reply(p resque.Process, body json.RawMessage, err error) control.Reply {
@@ -176,7 +176,7 @@ func reply(p resque.Process, body json.RawMessage, err error) control.Reply {
 	return r
 }
 
-// answer has the loop send a reply.
+// answer makes the loop send a reply.
 func (k *Control) answer(a answer) {
 	k.mu.Lock()
 	k.answers = append(k.answers, a)
@@ -184,11 +184,11 @@ func (k *Control) answer(a answer) {
 	k.loop.Wake()
 }
 
-// errRoom is answered where the reply found no room.
+// errRoom is the answer if Redis has no room for the reply.
 var errRoom = fmt.Errorf("the answers to this command have more than %d MiB together; ask fewer processes at a time", control.MostAnswered>>20)
 
-// send sends answers. What could not be sent is tried again until no caller waits for it. An answer that Redis refuses is dropped, and
-// those behind it are sent.
+// send sends answers. It tries again until no caller waits for an answer. It drops an answer that Redis refuses, and sends the next
+// ones.
 func (k *Control) send(ctx context.Context, answers []answer) (denied error) {
 	for n, a := range answers {
 		text, bad := json.Marshal(a.reply)
@@ -215,7 +215,7 @@ func (k *Control) send(ctx context.Context, answers []answer) (denied error) {
 	return denied
 }
 
-// sendOne sends a reply in pieces. Sent twice, because the answer of Redis was lost, it is read once.
+// sendOne sends a reply in pieces. The caller reads it once, even if it was sent twice because Redis's answer was lost.
 func (k *Control) sendOne(c redis.Conn, a answer, text []byte) error {
 	for number := 0; ; number++ {
 		size := min(len(text), control.PieceBytes)

@@ -17,8 +17,8 @@ import (
 	"github.com/goworker/goworker/internal/usage"
 )
 
-// Program is what the verbs of every daemon ask and have done. All functions are safe for concurrent use and wait neither for Redis
-// nor for a job.
+// Program is what the verbs of every daemon need of it. All functions are safe for concurrent use, and wait neither for Redis nor for a
+// job.
 type Program struct {
 	Began   time.Time
 	Workers func() int
@@ -87,7 +87,7 @@ func (v *verbs) stats(context.Context, *Call) (any, error) {
 	return s, nil
 }
 
-// active lists the jobs that run. Their arguments may be secret: they need the level full.
+// active lists the jobs that run. Their arguments may be secret, so they need the level full.
 func (v *verbs) active(_ context.Context, c *Call) (any, error) {
 	var args struct {
 		Args bool `json:"args"`
@@ -144,7 +144,7 @@ func (v *verbs) report(context.Context, *Call) (any, error) {
 	return r, nil
 }
 
-// encodable returns what a part says of itself, or where JSON has no word for it, its text.
+// encodable returns the Info of a part, or its text if JSON cannot encode it.
 func encodable(info any) any {
 	if info == nil {
 		return nil
@@ -162,7 +162,7 @@ func firstLine(path string) string {
 	return line
 }
 
-// hold pauses the process, or ends that.
+// hold pauses the process, or ends the pause.
 func (v *verbs) hold(paused bool) func(context.Context, *Call) (any, error) {
 	return func(context.Context, *Call) (any, error) {
 		v.Hold(paused)
@@ -170,7 +170,7 @@ func (v *verbs) hold(paused bool) func(context.Context, *Call) (any, error) {
 	}
 }
 
-// shutdown stops the process once the answer is with Redis.
+// shutdown stops the process once Redis has the answer.
 func (v *verbs) shutdown(_ context.Context, c *Call) (any, error) {
 	var args struct {
 		Now bool `json:"now"`

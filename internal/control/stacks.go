@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	mostStacks  = 1 << 20          // bytes that are written down
-	stacksEvery = 10 * time.Second // the whole program stands still while its stacks are written down
+	mostStacks  = 1 << 20          // bytes of stacks
+	stacksEvery = 10 * time.Second // the runtime stops the whole program while it writes the stacks
 )
 
-// stacks shows where all goroutines are. Equal ones are shown once.
+// stacks returns the stacks of all goroutines, equal ones once.
 func (m *Common) stacks(context.Context, *Call) (any, error) {
 	m.mu.Lock()
 	now := m.clock.Now()
@@ -33,7 +33,7 @@ func (m *Common) stacks(context.Context, *Call) (any, error) {
 	return fold(string(text[:n]), n == len(text)), nil
 }
 
-// What differs between goroutines that do the same.
+// These patterns match what differs between the stacks of goroutines that do the same.
 var (
 	goroutineLine = regexp.MustCompile(`^goroutine \d+ \[([^\],]*)(?:, \d+ minutes)?(?:, locked to thread)?\]:$`)
 	addresses     = regexp.MustCompile(`\(0x[0-9a-f?]+[^)]*\)|\([^()]*0x[0-9a-f]+[^()]*\)|\{0x[^}]*\}`)
@@ -41,7 +41,7 @@ var (
 	madeBy        = regexp.MustCompile(` in goroutine \d+$`)
 )
 
-// fold counts equal goroutines. cut says that the text does not have all of them: the last one may be cut.
+// fold counts equal goroutines. cut says that the text does not have all of them: its last one may be incomplete.
 func fold(text string, cut bool) control.Stacks {
 	s := control.Stacks{Cut: cut}
 	counts := make(map[control.Stack]int)

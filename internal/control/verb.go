@@ -17,8 +17,8 @@ type Level int
 
 const (
 	Off  Level = iota // nothing
-	On                // what a program that writes to Redis could do without it, or what ends by itself
-	Full              // what ends a process or changes what it is; signed
+	On                // what a program that writes to Redis could do anyway, or what ends by itself
+	Full              // what ends a process or changes its queues or settings; such a command needs a signature
 )
 
 // The words of the setting.
@@ -36,16 +36,17 @@ func ParseLevel(word string) Level {
 	return Off
 }
 
-// Verb is something that processes can be asked or made to do.
+// Verb is a question that processes answer, or a command that they obey.
 type Verb struct {
 	Name  string
 	Level Level  // which one the process needs; Off is On
 	Help  string // one sentence
 
-	// Addressed says that a command without an address is refused: the answer is large, or not meant for all.
+	// Addressed makes the process refuse a command without an address: the answer is large, or the command is not meant for all.
 	Addressed bool
 
-	// Whole says that it concerns the program as a whole: it is done once, although a command may come over several Redises.
+	// Whole says that the verb concerns the program as a whole: the program does it once, although a command may arrive over several
+	// Redises.
 	Whole bool
 
 	// Do does it and returns what is answered, as JSON. It runs in a goroutine of its own until its context ends, which is when the

@@ -16,10 +16,10 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Slots are the places where the jobs of this process run: the poller has them. Each method waits for the
+// Slots are the places where the jobs of this process run, which the poller owns. Each method waits for the
 // poller's goroutine, and returns an error if ctx ends before, or the poller has ended.
 type Slots interface {
-	// Limit has jobs start on the slots below n from now on, and on no others. Jobs on higher slots go on.
+	// Limit makes jobs start on the slots below n only. Jobs on higher slots go on.
 	Limit(ctx context.Context, n int) error
 
 	// Occupied returns the slots on which a job runs that began before the last call with mark, or before
@@ -61,19 +61,19 @@ type registrar struct {
 	marked  bool   // the jobs on slots that began before the last change are marked
 }
 
-// Wanted is which workers a process is to have.
+// Wanted is the workers that a process is to have.
 type Wanted struct {
 	Workers int
 	Queues  string // as in their ids
 
-	// Why is said in the log with the next change of Workers.
+	// Why is the reason that the log gives for the next change of Workers.
 	Why string
 
-	// Apply, unless nil, is called once the workers are registered under Queues. Its error, unless it says that ctx has ended or is
-	// ErrStopped, takes the list back.
+	// Apply, unless nil, is called once the workers are registered under Queues. Its error undoes the list, unless the error says that
+	// ctx has ended or is ErrStopped.
 	Apply func(context.Context) error
 
-	// Refused, unless nil, is called if the list is taken back. It does not call the Lease.
+	// Refused, unless nil, is called after the list was undone. It must not call the Lease.
 	Refused func()
 }
 
@@ -97,9 +97,9 @@ func newRegistrar(l *Lease) *registrar {
 	return r
 }
 
-// Change changes which workers this process has, and waits until jobs may start on them. The ids of workers
-// that still have jobs go later. If ctx ends before, the change is still made when Redis allows it. Only an
-// error of Redis that will not pass, or of Apply, undoes it: then it is returned.
+// Change changes the workers of this process, and waits until jobs may start on them. It removes the ids of
+// workers that still have jobs later. If ctx ends before, the registrar still makes the change when Redis
+// allows it. Only a permanent error of Redis, or an error of Apply, undoes the change: Change returns it.
 func (l *Lease) Change(ctx context.Context, change func(*Wanted)) error {
 	r := l.registrar
 	r.mu.Lock()
@@ -171,7 +171,7 @@ func (r *registrar) answer(requests []*request, err error) {
 	r.requests = slices.DeleteFunc(r.requests, func(q *request) bool { return slices.Contains(requests, q) })
 }
 
-// refuse takes a list of queues back that cannot be had, unless another one is wanted by now: that decides for all who wait.
+// refuse undoes a list of queues that failed, unless another list is wanted by now: then that one decides for all waiting calls.
 func (r *registrar) refuse(list string, err error) {
 	r.mu.Lock()
 	if r.wanted.Queues != list {
@@ -233,7 +233,7 @@ func (r *registrar) turn(ctx context.Context) (wait time.Duration, err error) {
 	return part.Never, err
 }
 
-// settled reports whether the session has these workers and no others.
+// settled reports whether the session has exactly these workers.
 func (s *Session) settled(w Wanted) bool {
 	n := s.names.Load()
 	return n.covered && n.record.Concurrency == w.Workers && n.record.IDQueues == w.Queues && len(n.record.Former) == 0 && len(n.registered) == w.Workers
@@ -281,7 +281,7 @@ func (r *registrar) setLimit(ctx context.Context, w Wanted) error {
 	return nil
 }
 
-// cover has the record cover the wanted workers and those that there are.
+// cover makes the record cover the wanted and the present workers.
 func (r *registrar) cover(ctx context.Context, s *Session, w Wanted) error {
 	n := s.names.Load()
 	record, err := n.record.With(w.Workers, w.Queues)
@@ -313,7 +313,7 @@ func (r *registrar) cover(ctx context.Context, s *Session, w Wanted) error {
 	return nil
 }
 
-// register registers the wanted workers, and has jobs start under their ids.
+// register registers the wanted workers, and makes jobs start under their ids.
 func (r *registrar) register(ctx context.Context, s *Session, w Wanted) error {
 	n := s.names.Load()
 	workers := slices.Clone(n.workers)
@@ -358,7 +358,7 @@ func (r *registrar) send(ctx context.Context, f func(redis.Conn) error) error {
 	return r.line.Do(ctx, f)
 }
 
-// drop unregisters the ids that no job can have any more, and then has the record cover those only that are left.
+// drop unregisters the ids that no job can have any more, and then makes the record cover the remaining ids only.
 func (r *registrar) drop(ctx context.Context, s *Session, w Wanted) error {
 	n := s.names.Load()
 	if s.settled(w) {

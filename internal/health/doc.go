@@ -1,3 +1,3 @@
-// Package health knows how a daemon is: it counts what became of its jobs, and notices a goroutine that
-// does not answer any more.
+// Package health reports the state of a daemon: it counts the ends of its jobs, and notices a goroutine
+// that no longer answers.
 package health

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -204,8 +205,34 @@ func TestReportOfLoopsAndParts(t *testing.T) {
 	if r := s.Report(); !r.Live || !r.Ready || fmt.Sprint(r.Reasons) != "[part metrics has failed: PartStates says why]" {
 		t.Errorf("%+v", r)
 	}
+	s.Loops = []part.Standing{{Loop: "control", For: 2 * time.Minute}}
+	if r := s.Report(); !r.Live || !r.Ready || len(r.Reasons) != 2 || r.Reasons[1] != "the loop control has been in one turn for 2m0s: goworker inspect stacks shows where; if it does not go on, restart the process" {
+		t.Errorf("%+v", r)
+	}
+	s.AwaySince = s.Now.Add(-time.Hour)
+	if r := s.Report(); len(r.Reasons) != 2 || r.Reasons[1] != "Redis has been away for 1h0m0s" {
+		t.Errorf("a loop that waits for Redis: %+v", r)
+	}
+	s.Loops, s.AwaySince = nil, time.Time{}
 	s.Lease += time.Second
 	if r := s.Report(); r.Live || r.Ready || len(r.Reasons) != 2 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A poller that hung before it was asked for the first time hangs all the same, once the daemon has started.
+func TestReportOfPollerThatNeverAnswered(t *testing.T) {
+	t.Parallel()
+	s := Signs{Now: time.Now(), Begun: true, Running: true, Renewed: time.Now(), Limits: 25 * time.Second, Poller: Answer[Poller]{Silent: time.Hour}}
+	if r := s.Report(); !r.Live || r.Ready || fmt.Sprint(r.Reasons) != "[the daemon is starting]" {
+		t.Errorf("while it starts: %+v", r)
+	}
+	s.Started = true
+	if r := s.Report(); r.Live || r.Ready || fmt.Sprint(r.Reasons) != "[the poller has not answered for 1h0m0s and seems to hang: restart the process]" {
+		t.Errorf("when it has started: %+v", r)
+	}
+	s.Poller.Silent = 110 * time.Second
+	if r := s.Report(); !r.Live || r.Ready || fmt.Sprint(r.Reasons) != "[the daemon is starting]" {
+		t.Errorf("before its time is over: %+v", r)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-// Pulse asks a goroutine how it is. It keeps the last answer, and since when the goroutine owes one. It
-// asks only when it is asked itself, and one question at a time. So a goroutine that nothing probes is not
-// woken. It is safe for concurrent use.
+// Pulse asks a goroutine for its state. It keeps the last answer, and since when the goroutine owes one. It
+// asks only during a probe, and one question at a time. So without probes it wakes no goroutine. It is safe
+// for concurrent use.
 type Pulse[T any] struct {
 	clock clock.Clock
-	ask   func(func()) // has the goroutine call a function
+	ask   func(func()) // makes the goroutine call a function
 	look  func() T     // called by the goroutine
 
 	mu       sync.Mutex
@@ -23,22 +23,22 @@ type Pulse[T any] struct {
 	at       time.Time // of the last answer
 }
 
-// askEvery is how often Owed asks at most. A flood of probes costs the goroutine no more.
+// askEvery is the least time between two questions of Owed, so that a flood of probes costs the goroutine little.
 const askEvery = time.Second
 
-// NewPulse returns a Pulse. ask has the goroutine call a function soon; look is what it calls.
+// NewPulse returns a Pulse. ask makes the goroutine call a function soon, which calls look.
 func NewPulse[T any](c clock.Clock, ask func(func()), look func() T) *Pulse[T] {
 	return &Pulse[T]{clock: c, ask: ask, look: look}
 }
 
-// Answer is what a goroutine said of itself.
+// Answer is an answer of the goroutine.
 type Answer[T any] struct {
 	Last   T
 	Ever   bool          // it has answered at all
 	Silent time.Duration // for how long it has owed an answer; 0: it answered just now
 }
 
-// Take returns the goroutine's answer. It waits for one only so long, and then returns the last.
+// Take returns the goroutine's answer. It waits up to the given time, and then returns the last answer.
 func (p *Pulse[T]) Take(most time.Duration) Answer[T] {
 	p.mu.Lock()
 	if p.asked.IsZero() {

@@ -2,19 +2,28 @@ package health
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/gate"
+	"github.com/goworker/goworker/internal/part"
 )
 
 // HungAfter is how much longer than Patience a loop may be silent before it counts as hung.
 const HungAfter = time.Minute
 
+// Standing returns the loops of a daemon that have been in one turn for so long that people should know. The lease's is not among them:
+// the report names it by itself. A long turn is no reason to restart. The reaper has one where it looks at all keys, and so has the
+// sorter with a long queue.
+func Standing(l *part.Loops, limits time.Duration) []part.Standing {
+	return slices.DeleteFunc(l.Standing(Patience(limits)+HungAfter), func(s part.Standing) bool { return s.Loop == "lease" })
+}
+
 // Patience is how long a loop may wait for a Redis that does not answer, where the settings let it take this
 // long for one answer.
 func Patience(limits time.Duration) time.Duration { return 2 * limits }
 
-// Poller is what keeps a poller from taking jobs, as it says itself.
+// Poller is the poller's answer about what keeps it from taking jobs.
 type Poller struct {
 	Connected bool // to Redis
 	Fenced    bool // the lease is not held
@@ -24,11 +33,12 @@ type Poller struct {
 	Paused    bool // the fleet is paused
 }
 
-// Signs are the signs by which the health of a daemon is known.
+// Signs are the figures from which the health of a daemon follows.
 type Signs struct {
 	Now     time.Time
 	Begun   bool // it has run
 	Running bool // it runs now
+	Started bool // all its parts run
 	Ended   bool // its poller has ended
 
 	Poller Answer[Poller]
@@ -40,10 +50,11 @@ type Signs struct {
 	Silent       bool      // the lease was not renewed for too long
 	AwaySince    time.Time // zero: there is no outage
 	Down         []string  // the parts that have failed
+	Loops        []part.Standing
 	Gate         gate.State
 }
 
-// Report is how a daemon is. The public Health has the same fields, and says what each of them is.
+// Report is the health of a daemon. The public Health has the same fields, and documents them.
 type Report struct {
 	Running          bool
 	Live             bool
@@ -69,7 +80,7 @@ func (r *Report) Say(format string, args ...any) {
 
 func brief(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// Report says how a daemon with these signs is.
+// Report returns the health of a daemon with these signs.
 func (s Signs) Report() Report {
 	r := Report{Running: s.Running, Live: s.Running, LastExchange: s.LastExchange, AwaySince: s.AwaySince}
 	if !s.LastExchange.IsZero() {
@@ -87,14 +98,15 @@ func (s Signs) Report() Report {
 	}
 	p := s.Poller.Last
 	r.Stopping = s.Ended || p.Stopping
-	starting := !s.Poller.Ever && !s.Ended
+	hangs := !s.Ended && (s.Started || s.Poller.Ever) && s.Poller.Silent > Patience(s.Limits)+HungAfter
+	starting := !s.Poller.Ever && !s.Ended && !hangs
 	switch {
 	case r.Stopping:
 		r.Say("the daemon is stopping: it takes no more jobs")
 	case starting:
 		r.Say("the daemon is starting")
 	}
-	if !s.Ended && !starting && s.Poller.Silent > Patience(s.Limits)+HungAfter {
+	if hangs {
 		r.Live = false
 		r.Say("the poller has not answered for %s and seems to hang: restart the process", brief(s.Poller.Silent))
 	}
@@ -105,10 +117,15 @@ func (s Signs) Report() Report {
 	for _, name := range s.Down {
 		r.Say("part %s has failed: PartStates says why", name)
 	}
+	if r.AwaySince.IsZero() { // else they wait for Redis
+		for _, l := range s.Loops {
+			r.Say("the loop %s has been in one turn for %s: goworker inspect stacks shows where; if it does not go on, restart the process", l.Loop, brief(l.For))
+		}
+	}
 	switch {
 	case !r.AwaySince.IsZero():
 		r.Say("Redis has been away for %s", brief(s.Now.Sub(r.AwaySince)))
-	case !p.Connected && !starting && !r.Stopping:
+	case !p.Connected && s.Poller.Ever && !r.Stopping:
 		r.Say("the poller is connecting to Redis")
 	}
 	if !s.Renewed.IsZero() {
@@ -122,7 +139,7 @@ func (s Signs) Report() Report {
 	return r
 }
 
-// pauses takes what keeps a daemon from taking jobs although it could.
+// pauses adds the pauses that keep a daemon from taking jobs.
 func (r *Report) pauses(p Poller, g gate.State) {
 	r.PausedByProgram, r.PausedByOperator, r.PausedByFleet = p.Held, p.Operated, p.Paused
 	if p.Held {
@@ -143,8 +160,8 @@ func (r *Report) pauses(p Poller, g gate.State) {
 	}
 }
 
-// Merge adds how one of several shards is. away is since when its Redis has kept it from being started;
-// zero: it was started, or not tried.
+// Merge adds the health of one of several shards. away is since when its Redis has kept it from starting;
+// zero: it has started, or was not tried.
 func (r *Report) Merge(of Report, name string, away time.Time, first bool) {
 	if !of.Running && !away.IsZero() {
 		of.AwaySince, of.Reasons = away, []string{"its Redis cannot be reached, so it is not started yet"}

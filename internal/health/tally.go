@@ -13,8 +13,8 @@ import (
 	"github.com/goworker/goworker/internal/resque/history"
 )
 
-// Tally counts what became of the jobs that the workers of this process ended, by queue and by class. It
-// is safe for concurrent use. A job costs four additions: no worker waits for another one or for a reader.
+// Tally counts the ends of the jobs that the workers of this process ran, by queue and by class. It is safe
+// for concurrent use. A job costs four additions: no worker waits for another one or for a reader.
 type Tally struct {
 	Since time.Time // when it began to count
 
@@ -32,8 +32,7 @@ type Run struct {
 	Away      time.Duration // how long all of them took
 }
 
-// Jobs counts jobs by what became of them. The public JobStats has the same fields, and says what each of
-// them is.
+// Jobs counts jobs by their ends. The public JobStats has the same fields, and documents them.
 type Jobs struct {
 	Done, Failed, Retried, Snoozed, Discarded, Expired, Cancelled, Gathered, Returned, Passed int64
 
@@ -67,7 +66,7 @@ const (
 	// shards keeps workers on many processors from writing the same memory.
 	shards = 8
 
-	// mostCells bounds the memory where a pattern stands for ever more queues. Jobs of further queues and
+	// mostCells bounds the memory if a pattern matches more and more queues. Jobs of further queues and
 	// classes are in the total only.
 	mostCells = 4096
 )
@@ -125,7 +124,7 @@ func (r *Run) add(o Run) {
 func (t *Tally) Ended(j *outcome.Job, o *outcome.Outcome) {
 	class := j.Name
 	if j.Class == nil {
-		class = "" // anybody may push any name: those that are registered are few
+		class = "" // producers may push any name: registered classes are few
 	}
 	s := &t.shards[j.Slot%shards]
 	c := s.last.Load()

@@ -49,8 +49,8 @@ const (
 
 // ownSteps says in which step a daemon's own part stops.
 var ownSteps = map[string]Step{
-	"recurring": Schedulers, "schedule": Schedulers, "workflows": Schedulers, "groups": Schedulers, "leases": Schedulers, "guard": Schedulers, "history": Schedulers, "rules": Schedulers, "events": Schedulers,
-	"poller": Jobs, "workers": Jobs,
+	"recurring": Schedulers, "schedule": Schedulers, "workflows": Schedulers, "groups": Schedulers, "leases": Schedulers, "guard": Schedulers, "history": Schedulers, "rules": Schedulers, "events": Schedulers, "autoscale": Schedulers,
+	"poller": Jobs, "gate": Jobs, "workers": Jobs,
 	"control": Leave, "records": Leave, "lease": Leave,
 }
 

@@ -13,13 +13,14 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-// Crew are the parts of one run. It knows how each of them is, starts again what asks for it, and ends the
-// run when a part has failed for good. All methods are safe for concurrent use. A nil Crew has no parts.
+// Crew is the parts of one run. It keeps the state of each part, restarts parts that ask for it, and ends
+// the run when a part has failed for good. All methods are safe for concurrent use. A nil Crew has no parts.
 type Crew struct {
-	// Heard is called when a part has failed; nil: nothing hears of it. Unless that is final, the part is
-	// started again. Heard is set before Run.
+	// Heard, unless nil, is called when a part has failed. Unless the failure is final, the Crew restarts
+	// the part. Set Heard before Run.
 	Heard func(part string, err error, final bool)
 
+	loops   Loops
 	clock   clock.Clock
 	log     *slog.Logger
 	started atomic.Bool
@@ -30,14 +31,22 @@ type Crew struct {
 	abort   context.CancelCauseFunc // ends the run; nil: none is under way
 }
 
-// infoWithin bounds how long States waits for what the parts say of themselves.
+// infoWithin bounds how long States waits for the Info of the parts.
 const infoWithin = 100 * time.Millisecond
 
 // NewCrew returns a crew without parts.
 func NewCrew(c clock.Clock, log *slog.Logger) *Crew { return &Crew{clock: c, log: log} }
 
+// Loops are those of the parts.
+func (c *Crew) Loops() *Loops {
+	if c == nil {
+		return nil
+	}
+	return &c.loops
+}
+
 // Run is Budget.Run for sorted parts. Its wait gets a context that also ends when a part has failed for good.
-// Then broken is the *Failure of that part. Where a part cannot be started, broken says so.
+// Then broken is the *Failure of that part. If a part cannot be started, broken says so.
 func (c *Crew) Run(ctx context.Context, b *Budget, parts []Part, wait func(context.Context)) (left []string, broken, stopErr error) {
 	ctx, abort := context.WithCancelCause(ctx)
 	defer abort(nil)
@@ -68,7 +77,7 @@ func (c *Crew) Run(ctx context.Context, b *Budget, parts []Part, wait func(conte
 	return left, broken, stopErr
 }
 
-// Tend makes sorted parts those of the crew. It returns them with a Start and a Stop that note their states.
+// Tend gives the crew its sorted parts. It returns them with a Start and a Stop that note their states.
 func (c *Crew) Tend(parts []Part) []Part {
 	entries, tended := make([]*entry, len(parts)), make([]Part, len(parts))
 	for i, p := range parts {
@@ -145,7 +154,7 @@ func (c *Crew) Crashed(part string, value any, stack []byte) {
 	c.fail(f)
 }
 
-// restarting says that a part has failed that is started again after a time.
+// restarting reports a failed part that the crew restarts after a time.
 func (c *Crew) restarting(f *Failure, wait time.Duration) {
 	args := []any{"part", f.Part, "error", f.Err, "in", brief(wait)}
 	if len(f.Stack) > 0 {
@@ -161,7 +170,7 @@ func (c *Crew) heard(f *Failure, final bool) {
 	}
 }
 
-// States returns how the parts are, in the order in which they start. It takes 100 ms at most.
+// States returns the states of the parts, in the order in which they start. It takes 100 ms at most.
 func (c *Crew) States() []State {
 	all := c.list()
 	if len(all) == 0 {
@@ -195,7 +204,7 @@ func (c *Crew) States() []State {
 	return states
 }
 
-// Down returns the names of the parts that have failed, of those too that are started again.
+// Down returns the names of the parts that have failed, including parts that wait for a restart.
 func (c *Crew) Down() (names []string) {
 	for _, e := range c.list() {
 		if state := e.is(); !e.Unseen && (state == Failed || state == Restarting) {
@@ -205,7 +214,7 @@ func (c *Crew) Down() (names []string) {
 	return names
 }
 
-// Took says how long the start of each part took, or its stop.
+// Took writes how long the start of each part took, or its stop.
 func (c *Crew) Took(stop bool) string {
 	var all []string
 	for _, e := range c.list() {

@@ -24,7 +24,7 @@ type entry struct {
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when it is ready for the first time
 	readys sync.Once
-	ended  chan struct{} // closed when its Run is not called any more
+	ended  chan struct{} // closed once its Run is no longer called
 	err    error         // why; written before ended is closed
 }
 
@@ -121,7 +121,7 @@ func (e *entry) stop(ctx context.Context) (err error) {
 // errExited is the error of a function that has called runtime.Goexit, as t.FailNow does.
 var errExited = errors.New("it ended its goroutine and did not return")
 
-// guard calls f and waits for its end. f has a goroutine of its own, since it may end that. A panic is a Failure.
+// guard calls f and waits for its end. It gives f a goroutine of its own, because f may end its goroutine. A panic is a Failure.
 func (e *entry) guard(f func() error) error {
 	err, done := errExited, make(chan struct{})
 	go func() {
@@ -137,7 +137,7 @@ func (e *entry) guard(f func() error) error {
 	return err
 }
 
-// launch calls the part's Run in a goroutine. Where the part says itself when it is ready, launch waits for that.
+// launch calls the part's Run in a goroutine. With AwaitReady it waits until the part is ready.
 func (e *entry) launch(ctx context.Context) error {
 	var run context.Context
 	run, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -196,10 +196,10 @@ func (e *entry) keep(ctx context.Context) {
 	}
 }
 
-// errReturned is the failure of a Run that returns nil although nothing asked it to.
+// errReturned is the failure of a Run that returns nil before its context has ended.
 var errReturned = errors.New("its Run returned, and the daemon had not stopped it")
 
-// asked returns the error of a Run whose context had ended: it was to return, and may say so.
+// asked returns the error of a Run whose context had ended. The error of that context is none: Run had to return.
 func (f *Failure) asked(ended error) error {
 	switch {
 	case f.Stack != nil:
@@ -284,7 +284,7 @@ func (e *entry) ask() <-chan struct{} {
 	return e.asking
 }
 
-// look returns the state. What Info returned is in it if that call is over.
+// look returns the state, with the result of Info if that call has returned.
 func (e *entry) look() State {
 	e.mu.Lock()
 	defer e.mu.Unlock()

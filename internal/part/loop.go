@@ -1,7 +1,9 @@
 package part
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,7 @@ const Forever = Never
 // before Start. All methods are safe for concurrent use.
 //
 //   - Start returns when the goroutine runs.
-//   - Wake has the next turn taken at once, or right after the one under way.
+//   - Wake makes the loop take the next turn at once, or right after the one under way.
 //   - Stop waits until the goroutine has ended. It may be called more than once, and before Start.
 //   - After an error the loop waits as Backoff says, and Outages logs one line an outage.
 type Loop struct {
@@ -37,8 +39,8 @@ type Loop struct {
 	// Grace is how long a turn under way may go on after Stop was called.
 	Grace time.Duration
 
-	// Quiet is for how long after a turn Wake is put off, so that a flood of them costs a turn
-	// each Quiet and no more.
+	// Quiet is how long after a turn Wake is delayed, so that a flood of wake-ups costs one turn
+	// for each Quiet.
 	Quiet time.Duration
 
 	// Patient says that Wake does not shorten the wait after an error.
@@ -66,10 +68,56 @@ func NewLoop(b Base, name string, turn func(context.Context) (time.Duration, err
 	}
 }
 
+// Loops are the loops that run now. The zero value has none. All methods are safe for concurrent use, and those of nil do nothing.
+type Loops struct {
+	mu  sync.Mutex
+	all map[*Loop]struct{}
+}
+
+// Standing is a loop that owes a turn.
+type Standing struct {
+	Loop string
+	For  time.Duration
+}
+
+// Standing returns the loops that have owed a turn for longer than most, the longest first.
+func (l *Loops) Standing(most time.Duration) (standing []Standing) {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for loop := range l.all {
+		if owed := loop.Owed(); owed > most {
+			standing = append(standing, Standing{loop.Name, owed})
+		}
+	}
+	slices.SortFunc(standing, func(a, b Standing) int { return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Loop, b.Loop)) })
+	return standing
+}
+
+// run notes whether a loop runs.
+func (l *Loops) run(loop *Loop, runs bool) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !runs {
+		delete(l.all, loop)
+		return
+	}
+	if l.all == nil {
+		l.all = make(map[*Loop]struct{})
+	}
+	l.all[loop] = struct{}{}
+}
+
 // Start starts the goroutine. The turns' context has the values of ctx and does not end with it.
 func (l *Loop) Start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.begun = l.clock.Now()
+	l.base.Loops.run(l, true)
 	go l.run(ctx)
 }
 
@@ -85,7 +133,7 @@ func (l *Loop) rests(d time.Duration) {
 	l.due.Store(int64(since + min(max(d, 0), Never-since)))
 }
 
-// Wake has a turn taken.
+// Wake makes the loop take a turn.
 func (l *Loop) Wake() {
 	select {
 	case l.wake <- struct{}{}:
@@ -129,6 +177,7 @@ func (l *Loop) Stop(ctx context.Context) {
 func (l *Loop) run(ctx context.Context) {
 	defer l.base.Catch(l.Name)
 	defer close(l.ended)
+	defer l.base.Loops.run(l, false)
 	defer l.cancel()
 	if l.End != nil {
 		defer l.End()

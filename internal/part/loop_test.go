@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -146,4 +147,41 @@ func TestLoopStop(t *testing.T) {
 func TestLoopStopBeforeStart(t *testing.T) {
 	l := NewLoop(base(), "x", func(context.Context) (time.Duration, error) { return 0, nil })
 	l.Stop(t.Context())
+}
+
+// A loop that stands is named while it runs, and not while it rests or after its end.
+func TestLoopsThatStand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, gate, loops := base(), make(chan struct{}), new(Loops)
+		b.Loops = loops
+		rests := NewLoop(b, "rests", func(context.Context) (time.Duration, error) { return Never, nil })
+		stands := NewLoop(b, "stands", func(context.Context) (time.Duration, error) { <-gate; return Never, nil })
+		if all := loops.Standing(0); all != nil {
+			t.Errorf("before the start: %v", all)
+		}
+		rests.Start(t.Context())
+		stands.Start(t.Context())
+		time.Sleep(time.Minute)
+		if all := loops.Standing(59 * time.Second); !slices.Equal(all, []Standing{{"stands", time.Minute}}) {
+			t.Errorf("after a minute: %v", all)
+		}
+		if all := loops.Standing(time.Minute); all != nil {
+			t.Errorf("not longer than a minute: %v", all)
+		}
+		close(gate)
+		synctest.Wait()
+		if all := loops.Standing(0); all != nil {
+			t.Errorf("when it goes on: %v", all)
+		}
+		rests.Stop(t.Context())
+		stands.Stop(t.Context())
+		time.Sleep(time.Hour)
+		if all := loops.Standing(0); all != nil || len(loops.all) > 0 {
+			t.Errorf("after their end: %v", all)
+		}
+		if all := (*Loops)(nil).Standing(0); all != nil {
+			t.Error(all)
+		}
+	})
 }

@@ -29,6 +29,9 @@ type Base struct {
 	Dialer  conn.Dialer
 	Clock   clock.Clock
 
+	// Loops are the loops of the daemon; nil: nothing asks for them.
+	Loops *Loops
+
 	// Crashed is called when a goroutine of a part has panicked, and ends the daemon in order. It is nil where
 	// there is no daemon: then the panic ends the process.
 	Crashed func(part string, value any, stack []byte)
@@ -199,7 +202,7 @@ func Start(ctx context.Context, parts []Part) (started []Part, err error) {
 		}
 		if err := p.Start(ctx); err != nil {
 			own := slices.ContainsFunc(Own, func(own Part) bool { return own.Name == p.Name }) // its errors say more than its name does
-			if failure := (*Failure)(nil); !own && !errors.As(err, &failure) {
+			if failure := (*Failure)(nil); (!own || errors.Is(err, errLeft)) && !errors.As(err, &failure) {
 				err = fmt.Errorf("starting %s: %w", p.Name, err)
 			}
 			return parts[:i], err

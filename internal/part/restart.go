@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Restart says how often a part that has failed is started again, and how long that waits. A zero field
-// means the default.
+// Restart says how often a failed part is restarted, and how long each restart waits. A zero field means
+// the default.
 type Restart struct {
 	Min, Max time.Duration
 	Most     int
@@ -46,14 +46,14 @@ func (r Restart) orDefaults() Restart {
 	return r
 }
 
-// restarts are those of one part. They are for one goroutine.
+// restarts counts the restarts of one part. Only one goroutine uses it.
 type restarts struct {
 	Restart
 	past []time.Time // within the last Within
 }
 
-// next returns how long to wait before the part is started again. Again is false if it was started too
-// often. The wait begins with Min and doubles with each restart that is not longer ago than Within. A
+// next returns how long to wait before the next restart. Again is false after too many restarts. The wait
+// begins with Min and doubles with each restart that is not longer ago than Within. A
 // quarter of it is random, so that the parts of a fleet do not return to a service all at once.
 func (r *restarts) next(now time.Time) (wait time.Duration, again bool) {
 	for len(r.past) > 0 && now.Sub(r.past[0]) >= r.Within {

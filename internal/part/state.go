@@ -7,7 +7,7 @@ import (
 
 // The states of a part.
 const (
-	Waiting    = "waiting"    // it is not started yet
+	Waiting    = "waiting"    // the parts before it are not running yet
 	Starting   = "starting"   // its Start has not returned, or its Run has not said that it is ready
 	Running    = "running"    //
 	Restarting = "restarting" // its Run has failed, and is called again soon
@@ -16,7 +16,7 @@ const (
 	Failed     = "failed"     // it could not start or stop, or its Run has failed for good
 )
 
-// State is how a part is. The public PartState has the same fields, and says what each of them is.
+// State is the state of a part. The public PartState has the same fields, and documents them.
 type State struct {
 	Name      string
 	State     string
@@ -29,7 +29,7 @@ type State struct {
 	Info      any
 }
 
-// Failure is the end of a part that nobody asked for. The public PartError has the same fields.
+// Failure is the unexpected end of a part. The public PartError has the same fields.
 type Failure struct {
 	Part  string
 	Err   error

@@ -40,13 +40,16 @@ func (b *Budget) Run(ctx context.Context, parts []Part, wait func()) (left []str
 	return append(left, behind...), startErr, stopErr
 }
 
-// start is Start. A part of the program has its Timeout. If it is starting when the stop begins, it has as
-// long as one above the workers to return.
+// start is Start. A part of the program has its Timeout, and one of the daemon's own has the limits of its
+// connections. If a part is starting when the stop begins, it has as long as one above the workers to return.
 func (b *Budget) start(ctx context.Context, parts []Part) (started []Part, err error) {
 	bounded := slices.Clone(parts)
 	for i, p := range parts {
-		if _, own := ownSteps[p.Name]; own || p.Start == nil {
+		if p.Start == nil {
 			continue
+		}
+		if _, own := ownSteps[p.Name]; own {
+			p.Timeout = -1
 		}
 		bounded[i].Start = func(ctx context.Context) error { return b.startPart(ctx, p) }
 	}

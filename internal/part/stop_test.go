@@ -150,6 +150,39 @@ func TestStopIsOverInTime(t *testing.T) {
 	}
 }
 
+// Each of the daemon's own parts stops in a step of its own parts, and the steps follow one another. So none of them takes a share of the time that
+// the program's parts have.
+func TestOwnPartsStopInTheirSteps(t *testing.T) {
+	t.Parallel()
+	parts := own(t, nil, Part{Name: "db"}, Part{Name: "web", Requires: []string{"poller"}})
+	steps := stepsOf(parts)
+	for i, p := range parts {
+		program := p.Name == "db" || p.Name == "web"
+		if _, known := ownSteps[p.Name]; known == program {
+			t.Errorf("%s is in the table of own steps: %v", p.Name, known)
+		}
+		if i > 0 && steps[i] > steps[i-1] {
+			t.Errorf("%s stops in step %d, and %s after it in step %d", p.Name, steps[i], parts[i-1].Name, steps[i-1])
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(map[string]func(context.Context) error)
+		for _, p := range Own {
+			ends[p.Name] = func(context.Context) error { return nil }
+		}
+		var had time.Duration
+		b := NewBudget(clock.System, byDefault, byDefault, OfDaemon, nil)
+		_, left, err := stopped(t, b, own(t, ends, Part{Name: "web", Requires: []string{"poller"}, Stop: func(ctx context.Context) error {
+			ends, _ := ctx.Deadline()
+			had = time.Until(ends)
+			return nil
+		}}))
+		if had != byDefault || len(left) > 0 || err != nil {
+			t.Errorf("the program's only part above the poller has %v to stop, left %q, %v", had, left, err)
+		}
+	})
+}
+
 // A second signal ends the wait for a part, and its context.
 func TestCutWhileAPartStops(t *testing.T) {
 	t.Parallel()
@@ -183,6 +216,26 @@ func TestStopDuringAStart(t *testing.T) {
 			t.Errorf("the stop took %v", took)
 		}
 		if !slices.Equal(left, []string{"db"}) || err == nil || !strings.Contains(err.Error(), "starting db") {
+			t.Errorf("left %q, %v", left, err)
+		}
+	})
+}
+
+// The same holds for a part of the daemon's own, whose start waits for Redis by a Dialer of the program that ignores its context.
+func TestStopDuringTheStartOfAnOwnPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBudget(clock.System, byDefault, byDefault, OfDaemon, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		clock.System.AfterFunc(time.Hour, cancel)
+		parts := own(t, nil)
+		parts[slices.IndexFunc(parts, func(p Part) bool { return p.Name == "lease" })].Start = deaf(t)
+		began := time.Now()
+		left, err, _ := b.Run(ctx, parts, func() { t.Error("all started") })
+		if took := time.Since(began) - time.Hour; took != byDefault+aboveGrace {
+			t.Errorf("the stop took %v", took)
+		}
+		if !slices.Equal(left, []string{"lease"}) || err == nil || !strings.Contains(err.Error(), "starting lease") {
 			t.Errorf("left %q, %v", left, err)
 		}
 	})

@@ -7,22 +7,22 @@ import (
 	"github.com/goworker/goworker/internal/watch"
 )
 
-// Crew is where the jobs of a run are: the poller and its workers. It implements fleet.Slots.
+// Crew is the poller of a run and its workers. It implements fleet.Slots.
 type Crew struct {
-	Ask   func(func())    // has the poller's goroutine call a function
+	Ask   func(func())    // makes the poller's goroutine call a function
 	Ended <-chan struct{} // closed when the poller has ended
-	Grow  func(n int)     // has jobs run on the slots below n; the poller's goroutine calls it
+	Grow  func(n int)     // makes jobs run on the slots below n; the poller's goroutine calls it
 	Order *watch.Order    // by which the poller asks for jobs
-	Freed func()          // called when a slot falls free that was marked
+	Freed func()          // called when a marked slot has no job any more
 
-	// Slots are for the poller's goroutine.
+	// Only the poller's goroutine uses slots.
 	Slots interface {
 		Mark(freed func())
 		Marked() map[int]bool
 	}
 }
 
-// do has the poller's goroutine call f, and waits until that calls done.
+// do makes the poller's goroutine call f, and waits until f calls done.
 func (c Crew) do(ctx context.Context, f func(done func())) error {
 	over := make(chan struct{})
 	c.Ask(func() { f(func() { close(over) }) })
@@ -36,7 +36,7 @@ func (c Crew) do(ctx context.Context, f func(done func())) error {
 	}
 }
 
-// Limit has jobs run on the slots below n.
+// Limit makes jobs run on the slots below n only.
 func (c Crew) Limit(ctx context.Context, n int) error {
 	return c.do(ctx, func(done func()) {
 		c.Grow(n)
@@ -44,7 +44,7 @@ func (c Crew) Limit(ctx context.Context, n int) error {
 	})
 }
 
-// Work has the poller ask another list of queues.
+// Work gives the poller another list of queues.
 func (c Crew) Work(ctx context.Context, l watch.List) error {
 	return c.do(ctx, func(done func()) { c.Order.Work(l, done) })
 }

@@ -1,5 +1,4 @@
-// Package roster changes what a daemon works while it runs: how many jobs at a time, and which queues. The settings say what
-// the next run begins with.
+// Package roster changes the concurrency and the queues of a daemon while it runs. The next run begins with the settings.
 package roster
 
 import (
@@ -34,15 +33,15 @@ type Config struct {
 	Clock   clock.Clock
 	Lease   *fleet.Lease
 	Workers int    // of the settings
-	Most    int    // of the settings, where the number of workers changes by itself
+	Most    int    // of the settings, if the number of workers changes by itself
 	List    List   // of the settings
 	Order   string // that the settings give to every list; "": each list has its own
 
-	// Work has the poller work a list, and returns when it does.
+	// Work makes the poller adopt a list, and returns when it has.
 	Work func(context.Context, List) error
 
-	// Scale changes the number of workers by itself, if it is on. Fix has it leave n alone, for lasts unless that is 0, and reports
-	// whether it is on.
+	// Scale changes the number of workers by itself, if it is on. Fix makes it keep n, for lasts unless that is 0, and reports whether
+	// it is on.
 	Scale interface {
 		On() bool
 		Fix(n int, lasts time.Duration) bool
@@ -55,14 +54,14 @@ type Config struct {
 	Team *Team
 }
 
-// Roster is what one daemon works. Its methods are safe for concurrent use.
+// Roster has the concurrency and the queues of one daemon. Its methods are safe for concurrent use.
 type Roster struct {
 	Config
-	lapse *control.Lapse[int] // of the concurrency; that of the team, where there is one
+	lapse *control.Lapse[int] // of the concurrency; in a team, the team's
 
 	mu      sync.Mutex
 	wanted  List
-	present List // that the poller works
+	present List // that the poller has adopted
 }
 
 // New returns the roster of a run that begins.
@@ -74,17 +73,17 @@ func New(c Config) *Roster {
 	return r
 }
 
-// Change is what became of a change.
+// Change is the result of a change.
 type Change[T any] struct {
 	From, To T
 
-	// Settings is what the settings say.
+	// Settings is the value of the settings.
 	Settings T
 
-	// Fixed says that the number of workers changed by itself, and does not now.
+	// Fixed says that the number of workers has changed by itself so far, and no longer does.
 	Fixed bool
 
-	// Busy are the jobs whose workers do not belong to the new state. They go on, and their workers are unregistered when they
+	// Busy are the jobs that run on workers which the daemon no longer needs. They go on, and their workers are unregistered when they
 	// have ended.
 	Busy []*outcome.Job
 }
@@ -101,8 +100,8 @@ func (r *Roster) Resize(ctx context.Context, n int) (Change[int], error) {
 	return r.ResizeFor(ctx, n, 0)
 }
 
-// ResizeFor is Resize for a while, unless lasts is 0. Then the number comes back that was there before, unless something else has
-// changed it meanwhile; or the number changes by itself again.
+// ResizeFor is Resize for a while, unless lasts is 0. After it the former number returns, unless the number was changed meanwhile; or
+// the number changes by itself again.
 func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Change[int], error) {
 	if err := check(n); err != nil {
 		return Change[int]{}, err
@@ -111,7 +110,7 @@ func (r *Roster) ResizeFor(ctx context.Context, n int, lasts time.Duration) (Cha
 	c, err := r.change(ctx, n)
 	c.Fixed = fixed
 	switch {
-	case err != nil && ctx.Err() == nil: // else the daemon goes on trying
+	case err != nil && ctx.Err() == nil: // otherwise the daemon goes on trying
 	case lasts == 0 || fixed:
 		r.lapse.Stop()
 	default:
@@ -164,7 +163,7 @@ func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
 	return c, nil
 }
 
-// Set changes the list to others.
+// Set replaces the list.
 func (r *Roster) Set(ctx context.Context, lists ...string) (Change[string], error) {
 	return r.relist(ctx, func(queues.Spec) (queues.Spec, error) { return queues.Parse(lists) })
 }
@@ -196,7 +195,7 @@ func (r *Roster) relist(ctx context.Context, edit func(queues.Spec) (queues.Spec
 	err = r.Lease.Change(ctx, func(w *fleet.Wanted) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		next := r.wanted // of two changes at a time both callers get the later one
+		next := r.wanted // of two concurrent changes both callers get the later one
 		w.Queues, w.Apply, w.Refused = next.Label(), func(ctx context.Context) error { return r.apply(ctx, next) }, r.refused
 	})
 	if err != nil {
@@ -210,7 +209,7 @@ func (r *Roster) relist(ctx context.Context, edit func(queues.Spec) (queues.Spec
 	return c, nil
 }
 
-// apply has the poller work a list under which the workers are registered.
+// apply gives the poller a list under whose ids the workers are registered.
 func (r *Roster) apply(ctx context.Context, next List) error {
 	if err := r.Work(ctx, next); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (r *Roster) apply(ctx context.Context, next List) error {
 	return nil
 }
 
-// refused goes back to the list that the poller works.
+// refused returns to the list that the poller works.
 func (r *Roster) refused() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ func (t *Team) Shared() *share.Pool {
 // Workers returns how many jobs are to run at a time on all shards together.
 func (t *Team) Workers() int { return t.Pool.Tokens() }
 
-// join adds the roster of a run that begins. Its lease was made with the workers of the pool at that time.
+// join adds the roster of a run that begins. Its lease was made with the number of workers that the pool had then.
 func (t *Team) join(r *Roster) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *Team) join(r *Roster) {
 	want(r, t.Workers())
 }
 
-// leave removes the roster of a run that has ended, and reports whether no other is left.
+// leave removes the roster of a run that has ended, and reports whether it was the last.
 func (t *Team) leave(r *Roster) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *Team) leave(r *Roster) bool {
 	return len(t.members) == 0
 }
 
-// want has a lease change its workers when it can, and does not wait for it.
+// want makes a lease change its workers when it can, and does not wait.
 func want(r *Roster, n int) {
 	if r.Lease.Wanted().Workers == n {
 		return
@@ -64,8 +64,8 @@ func want(r *Roster, n int) {
 	_ = r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers = n })
 }
 
-// Resize changes how many jobs run at a time on all shards together. Where there are fewer, no further job starts until so few
-// run. It waits for the shards that are in their fleets. One that is not, takes the number when it comes.
+// Resize changes how many jobs run at a time on all shards together. With a smaller number no further job starts until few enough run.
+// It waits for the shards that are in their fleets. Another shard takes the number when it joins its fleet.
 func (t *Team) Resize(ctx context.Context, n int) (Change[int], error) {
 	c, err := t.change(ctx, n)
 	t.mu.Lock()

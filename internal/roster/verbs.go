@@ -17,7 +17,7 @@ type changed[T any] struct {
 	From     T       `json:"from"`
 	To       T       `json:"to"`
 	Settings T       `json:"settings"`
-	For      float64 `json:"for,omitempty"` // seconds; then it goes back
+	For      float64 `json:"for,omitempty"` // seconds; then the former number returns
 	Fixed    bool    `json:"autoscale_fixed,omitempty"`
 	Busy     []busy  `json:"busy,omitempty"`
 }
@@ -40,7 +40,7 @@ func answerFor[T any](c Change[T], lasts time.Duration, err error) (any, error) 
 
 func of(j *outcome.Job) busy { return busy{j.Worker, j.Queue, j.StartedAt} }
 
-// Verbs are what operators may change.
+// Verbs are the verbs by which operators change the concurrency and the queues.
 func (r *Roster) Verbs() []control.Verb {
 	return []control.Verb{
 		{Name: "concurrency", Level: control.On, Whole: true, Help: "Change how many jobs run at a time, for a while or until the process ends: N, +N or -N", Do: r.doResize},
@@ -51,7 +51,7 @@ func (r *Roster) Verbs() []control.Verb {
 // MostLapse is how long a change of the concurrency may last that ends by itself.
 const MostLapse = 7 * 24 * time.Hour
 
-// doResize changes the concurrency as an operator says: "12", "+4" or "-4". More than the settings say needs the level full.
+// doResize changes the concurrency as an operator says: "12", "+4" or "-4". A number above the settings needs the level full.
 func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 	var args struct {
 		Workers string  `json:"workers"`

@@ -18,9 +18,9 @@ import (
 	"github.com/goworker/goworker/internal/resque/history"
 )
 
-// Keeper ends rules whose time is over, and puts back what processes of older releases have changed: they know no rules. It does so
-// in the process that has this duty, with each renewal of its lease, while there are rules. A rule that is there some seconds after its
-// end is ended by any process. It is a rider and a part.
+// Keeper ends rules whose time is over, and restores what processes of older releases have overwritten, because they know no rules. It
+// works in the process that has this duty, with each renewal of the lease while there are rules. Any process ends a rule that is still
+// there some seconds after its end. Keeper is a rider and a part.
 type Keeper struct {
 	base   part.Base
 	table  *Table
@@ -29,17 +29,17 @@ type Keeper struct {
 	said   logging.Once
 
 	mu    sync.Mutex
-	lines []line // that the next renewal writes into the log of the fleet
+	lines []line // for the log of the fleet, which the next renewal writes
 }
 
-// KeeperConfig is what a Keeper is given of its process.
+// KeeperConfig is what a Keeper needs of its process.
 type KeeperConfig struct {
-	Keeps   func() bool   // whether this process has the duty; two may have it at a time
+	Keeps   func() bool   // whether this process has the duty; two may have it for a moment
 	Process func() string // its id
 	Do      func(ctx context.Context, f func(redis.Conn) error) error
 }
 
-// line is what has become of a rule.
+// line is a rule that ended or was restored, for the log of the fleet.
 type line struct{ kind, rule string }
 
 // NewKeeper returns a Keeper that is not started.
@@ -61,7 +61,7 @@ func (k *Keeper) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Load has the renewal write what became of rules.
+// Load adds the lines for the log to a renewal.
 func (k *Keeper) Load(c *resque.Cargo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,11 +78,11 @@ func (k *Keeper) Answered(bool, resque.Due) {
 	}
 }
 
-// patience is how long after the end of a rule a process leaves it to the keeper to take it away. The keeper may hang, or be dead and not
-// yet found so.
+// patience is how long after the end of a rule other processes leave its removal to the keeper. The keeper may hang, or be dead without
+// having been found dead.
 const patience = 5 * time.Second
 
-// acts reports whether this process is to look after the rules.
+// acts reports whether this process looks after the rules now.
 func (k *Keeper) acts() bool {
 	return k.table.Any() && (k.config.Keeps() || k.table.Late(patience))
 }
@@ -125,7 +125,7 @@ func (k *Keeper) look(c redis.Conn) error {
 		v, err := control.ParseValue(text)
 		if err != nil {
 			if k.said.News(name, text) {
-				k.base.Log.Warn("a rule of operators cannot be read, and holds nothing; set it again, or remove the field of the hash", "key", s.RulesKey(), "field", name, "error", err)
+				k.base.Log.Warn("a rule of operators cannot be read and has no effect; set it again, or remove the field of the hash", "key", s.RulesKey(), "field", name, "error", err)
 			}
 			continue
 		}

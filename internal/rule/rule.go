@@ -1,5 +1,5 @@
-// Package rule has the rules of operators as a process knows them. They are in Redis, and each process keeps a copy, which Redis has
-// it read again after each change. While there are none the copy costs one load.
+// Package rule has a process's copy of the rules of operators. Redis keeps the rules, and a process reads them again when Redis reports a
+// change. While there are none the copy costs one load.
 package rule
 
 import (
@@ -27,14 +27,14 @@ type Table struct {
 // UseClock gives the table Redis's clock, by which rules end.
 func (t *Table) UseClock(now func() time.Time) { t.now.Store(&now) }
 
-// OnChange has f called with all rules that can be read, whenever they have changed.
+// OnChange makes the table call f with all readable rules after each change.
 func (t *Table) OnChange(f func(map[string]control.Value)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changed = append(t.changed, f)
 }
 
-// Read reads the rules. Those that cannot be read hold nothing; the error names one.
+// Read reads the rules. A rule that cannot be read has no effect.
 func (t *Table) Read(s control.Store, c redis.Conn) error {
 	texts, err := s.ReadRules(c)
 	if err != nil {
@@ -67,13 +67,13 @@ func (t *Table) Set(rules map[string]control.Value) {
 	t.version.Add(1)
 }
 
-// Version changes with each change of the rules; 0: there never were any.
+// Version changes with each change of the rules; 0: there were none so far.
 func (t *Table) Version() uint64 { return t.version.Load() }
 
-// Any reports whether there are rules, those that have ended too.
+// Any reports whether there are rules, including ended ones.
 func (t *Table) Any() bool { return t.rules.Load() != nil }
 
-// All returns all rules, those that have ended too. The map does not change.
+// All returns all rules, including ended ones. The map does not change.
 func (t *Table) All() map[string]control.Value {
 	if rules := t.rules.Load(); rules != nil {
 		return *rules
@@ -81,7 +81,7 @@ func (t *Table) All() map[string]control.Value {
 	return nil
 }
 
-// Get returns a rule that holds.
+// Get returns a rule, unless it has ended.
 func (t *Table) Get(kind, about string) (v control.Value, ok bool) {
 	rules := t.rules.Load()
 	if rules == nil {
@@ -97,7 +97,7 @@ func (t *Table) Over(v control.Value) bool {
 	return v.Until > 0 && now != nil && v.Ended((*now)())
 }
 
-// Late reports whether a rule has ended for so long, and is there all the same.
+// Late reports whether a rule ended this long ago and is still there.
 func (t *Table) Late(d time.Duration) bool {
 	now := t.now.Load()
 	if now == nil {
@@ -112,13 +112,13 @@ func (t *Table) Late(d time.Duration) bool {
 	return false
 }
 
-// PauseOver reports whether the pause of a queue has an end, which has come: the queue may still be among the paused ones.
+// PauseOver reports whether the pause of a queue has ended by its time. Redis may still list the queue as paused.
 func (t *Table) PauseOver(queue string) bool {
 	v, there := t.All()[control.RuleName(control.PauseRule, queue)]
 	return there && t.Over(v)
 }
 
-// PauseLeft returns how long the pause of a queue lasts; 0: it has no end, or it has come.
+// PauseLeft returns how long the pause of a queue still lasts; 0: it has no end, or has ended.
 func (t *Table) PauseLeft(queue string) time.Duration {
 	v, there := t.All()[control.RuleName(control.PauseRule, queue)]
 	now := t.now.Load()
@@ -128,7 +128,7 @@ func (t *Table) PauseLeft(queue string) time.Duration {
 	return max(0, time.UnixMilli(v.Until).Sub((*now)()))
 }
 
-// Timeout returns how long the jobs of a class may run by a rule.
+// Timeout returns the time limit that a rule sets for the jobs of a class.
 func (t *Table) Timeout(class string) (limit time.Duration, ok bool) {
 	v, ok := t.Get(control.TimeoutRule, class)
 	if !ok {
@@ -138,7 +138,7 @@ func (t *Table) Timeout(class string) (limit time.Duration, ok bool) {
 	return time.Duration(ms) * time.Millisecond, err == nil && ms >= 0 && ms <= int64(math.MaxInt64/time.Millisecond)
 }
 
-// Retries returns how often a failed job of a class is run again by a rule; -1: without end.
+// Retries returns how often a failed job of a class runs again by a rule; -1: without end.
 func (t *Table) Retries(class string) (n int, ok bool) {
 	v, ok := t.Get(control.RetriesRule, class)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 )
 
 // Limits returns what the control groups of Linux let this process use, in the words of the kernel: memory as in "1073741824", and
-// processor time in a period as in "150000 100000", both microseconds. A process is in a group, which is in another, and so on, and each
-// of them limits it: Limits returns the tightest. "max" and "max 100000" are no limit, and "" is not known.
+// processor time in a period as in "150000 100000", both microseconds. Groups are nested, and each
+// of them limits the process: Limits returns the tightest limit. "max" and "max 100000" are no limit, and "" is not known.
 func Limits() (memory, cpu string) { return limits("/proc/self/cgroup", "/sys/fs/cgroup") }
 
 // limits reads which group the process is in, and the limits of that group and of those around it.
@@ -30,7 +30,7 @@ func limits(self, mount string) (memory, cpu string) {
 	}
 }
 
-// tighter returns the tighter one of two limits. What is not known limits nothing.
+// tighter returns the tighter one of two limits. An unknown limit is no limit.
 func tighter(a, b string) string {
 	of, limited := amount(a)
 	if than, also := amount(b); also && (!limited || than < of) || a == "" {

@@ -1,5 +1,5 @@
-// Package usage knows what this process uses of its machine, and what its container lets it use. It ends a process whose memory
-// stays above a limit.
+// Package usage reads how much memory and processor time this process uses, and what its container allows. It ends a process whose
+// memory stays above a limit.
 package usage
 
 import (

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// Every is how often the memory is looked at.
+	// Every is how often the part looks at the memory.
 	Every = 10 * time.Second
 
-	// Looks is in how many looks, one after another, the memory must be above the limit. A single look may see what a large job needs
-	// for a moment, and what the garbage collector is about to free.
+	// Looks is how many looks in a row must find the memory above the limit. A single look may see what a large job needs for a moment, or
+	// what the garbage collector is about to free.
 	Looks = 3
 )
 
 // PartName is the name of the part that Watch returns.
 const PartName = "max-rss"
 
-// Watch returns a part that calls above once, when the process has had more resident memory than most in Looks looks.
+// Watch returns a part that calls above once, when Looks looks in a row have found more resident memory than most.
 func Watch(c clock.Clock, log *slog.Logger, most int64, above func(rss int64)) part.Part {
 	return watch(c, log, Resident, most, above)
 }

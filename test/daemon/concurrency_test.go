@@ -129,7 +129,7 @@ func TestAutoscale(t *testing.T) {
 	if b.Log.Count("INFO concurrency from=2 to=3 why=") == 0 { // more than once where a trial fails
 		t.Errorf("the log does not say why:\n%s", b.Log.Text())
 	}
-	if err := do(control.Autoscale, map[string]any{"bounds": "3..20"}, nil); err == nil || !strings.Contains(err.Error(), "-control is on") {
+	if err := do(control.Autoscale, map[string]any{"bounds": "3..20"}, nil); err == nil || !strings.Contains(err.Error(), "the process has -control=on") {
 		t.Errorf("more workers than the settings say: %v", err)
 	}
 	var rescaled control.RescaledAnswer

@@ -12,10 +12,12 @@ import (
 const mostSingly = 100
 
 // roomForSums is how many bytes of a pack are reserved for its sums, and sumBytes how many one takes beside its names. The pack counts
-// by kind alone what finds no room.
+// by kind alone what finds no room. roomForOne is what a single event takes at most: its three names may be control characters, which
+// are six bytes each in JSON.
 const (
 	roomForSums = 8 << 10
-	sumBytes    = 100
+	sumBytes    = 80
+	roomForOne  = 4 << 10
 )
 
 // pack collects events until the loop sends them.
@@ -29,6 +31,10 @@ type pack struct {
 // summed is the key of a sum.
 type summed struct{ kind, queue, class string }
 
+func (s summed) event() events.Event {
+	return events.Event{Kind: s.kind, Queue: name(s.queue), Class: name(s.class)}
+}
+
 // sum counts the events of a kind, a queue and a class.
 type sum struct {
 	count int64
@@ -39,7 +45,7 @@ func (p *pack) empty() bool { return len(p.body) == 0 && len(p.sums) == 0 }
 
 // singly reports whether the pack has room for the next event by itself.
 func (p *pack) singly() bool {
-	return p.singles < mostSingly && len(p.body) < events.PackBytes-roomForSums
+	return p.singles < mostSingly && len(p.body) < events.PackBytes-roomForSums-roomForOne
 }
 
 func (p *pack) add(e *events.Event) {
@@ -53,7 +59,10 @@ func (p *pack) sum(what summed, took time.Duration) {
 		if p.sums == nil {
 			p.sums = make(map[summed]*sum)
 		}
-		if p.room += sumBytes + len(name(what.queue)) + len(name(what.class)); p.room > roomForSums {
+		e := what.event()
+		if size := sumBytes + len(e.Append(nil)); p.room+size <= roomForSums {
+			p.room += size
+		} else {
 			what.queue, what.class = "", ""
 		}
 		if s = p.sums[what]; s == nil {
@@ -71,7 +80,8 @@ func (p *pack) sum(what summed, took time.Duration) {
 func (p *pack) take(now time.Time) []byte {
 	body := p.body
 	for what, s := range p.sums {
-		e := events.Event{Kind: what.kind, At: now.UnixMilli(), Queue: name(what.queue), Class: name(what.class), Count: s.count}
+		e := what.event()
+		e.At, e.Count = now.UnixMilli(), s.count
 		if q, ok := s.took.Quantile(0.95); ok {
 			e.P95 = float64(q.Microseconds()) / 1000
 		}

@@ -1,5 +1,5 @@
-// Package webhook has a process write how its jobs ended badly for the deliverers of webhooks, while one is announced. While none is,
-// nothing is encoded or sent.
+// Package webhook writes the bad ends of a process's jobs for the deliverers of webhooks, while a webhook is announced. While none is,
+// the process encodes and sends nothing.
 package webhook
 
 import (
@@ -39,7 +39,7 @@ type Config struct {
 	Process func() string                                               // as whom it is in the fleet
 }
 
-// Webhooks are those that a process writes for. All methods are safe for concurrent use.
+// Webhooks are the webhooks that a process writes for. All methods are safe for concurrent use.
 type Webhooks struct {
 	Config
 	base   part.Base
@@ -49,7 +49,7 @@ type Webhooks struct {
 	cancel context.CancelFunc
 	proofs sync.WaitGroup
 
-	wanted atomic.Pointer[[]hook] // those that the process writes for; nil: there are none
+	wanted atomic.Pointer[[]hook] // the webhooks that the process writes for; nil: there are none
 
 	mu    sync.Mutex
 	known map[string]*known
@@ -64,7 +64,7 @@ type hook struct {
 	args  bool
 }
 
-// known is a webhook that was announced.
+// known is an announced webhook.
 type known struct {
 	hook
 	value   string // the announcement
@@ -80,14 +80,14 @@ func New(b part.Base, c Config) *Webhooks {
 	return w
 }
 
-// Feature makes the feature. It comes last in the list: what it says of an end is what all features made of it.
+// Feature makes the feature. It must come last in the list: then it sees an end as all other features have decided it.
 func (w *Webhooks) Feature(d outcome.Deps) outcome.Feature {
 	f := w.seat.Feature(d)
 	f.Close = w.Close
 	return f
 }
 
-// Close ends the proofs. No announcement is heard any more.
+// Close ends the proofs. Heard ignores announcements after it.
 func (w *Webhooks) Close() {
 	w.mu.Lock()
 	w.cancel() // no proof begins after this
@@ -142,7 +142,7 @@ func (w *Webhooks) Heard(name, value string) {
 		delete(w.known, name)
 	case k == nil && len(w.known) >= mostKnown:
 		if w.said.News("", "full") {
-			w.base.Log.Warn("more webhooks are announced than a process writes for; it writes for none that is announced later", "webhooks", mostKnown)
+			w.base.Log.Warn("more webhooks are announced than a process writes for; this process ignores those that were announced last", "webhooks", mostKnown)
 		}
 	case k == nil:
 		k = new(known)
@@ -210,18 +210,18 @@ func (w *Webhooks) proved(name string, err error) {
 	if err == nil {
 		w.said.Over(name)
 	} else if w.said.News(name, err.Error()) {
-		w.base.Log.Warn("Redis refuses what this process would write for a webhook, so the webhook lacks the failures of this process; the jobs run all the same",
+		w.base.Log.Warn("Redis refuses the events of this process for a webhook, so the webhook lacks its failures; its jobs run all the same",
 			"webhook", name, "error", err)
 	}
 }
 
-// policy says how a job ended badly.
+// policy adds the event of a bad end.
 type policy struct {
 	outcome.None
 	seat *Seat
 }
 
-// Settle adds the event to the commit, so that it stands there with the end or not at all.
+// Settle adds the event to the commit, so Redis takes it with the end or not at all.
 func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	w := p.seat.held.Load()
 	if w == nil {
@@ -276,7 +276,7 @@ func (w *Webhooks) event(kind string, j *outcome.Job, o *outcome.Outcome) (event
 	return e.Append(nil), arguments(given)
 }
 
-// arguments are those of a job as JSON; nil: there are too many bytes of them.
+// arguments returns the arguments of a job as JSON; nil: they have too many bytes.
 func arguments(given []json.RawMessage) []byte {
 	size := 2
 	for _, a := range given {

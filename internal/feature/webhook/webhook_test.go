@@ -97,7 +97,7 @@ func TestPermission(t *testing.T) {
 			synctest.Wait()
 			time.Sleep(webhook.Renewed)
 		}
-		if n := strings.Count(log.String(), "Redis refuses what this process would write"); n != 1 || w.names() != nil {
+		if n := strings.Count(log.String(), "Redis refuses the events of this process"); n != 1 || w.names() != nil {
 			t.Errorf("the log says %d times that Redis refuses it, and it writes for %q", n, w.names())
 		}
 		bad = nil

@@ -7,8 +7,8 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// What processes answer. The names of numbers in JSON have their unit; what is zero is not known or does not apply. For says how long
-// a change lasts, in seconds, as the argument of the same name does.
+// The answers of processes. The names of numbers in JSON contain their unit; zero means that the value is unknown or does not apply. For is
+// how long a change lasts, in seconds, as in the argument of the same name.
 
 // Ping is the answer of the verb ping.
 type Ping struct {
@@ -17,12 +17,12 @@ type Ping struct {
 	Busy    int     `json:"busy"`
 }
 
-// Verb is one of the answer of the verb verbs.
+// Verb is an entry of the answer of the verb verbs.
 type Verb struct {
 	Name      string `json:"name"`
 	Help      string `json:"help,omitempty"`
 	Level     string `json:"level"`               // that the process needs; with some arguments a verb of the level on needs full
-	Addressed bool   `json:"addressed,omitempty"` // a command for all processes is refused
+	Addressed bool   `json:"addressed,omitempty"` // the process refuses a command to all processes
 }
 
 // Stats is the answer of the verb stats.
@@ -55,7 +55,7 @@ type Rescaled struct {
 	For      float64 `json:"for,omitempty"` // seconds until From holds again; 0: until the run ends
 }
 
-// Counts are jobs by what became of them since the start of the program.
+// Counts are the ends of jobs since the start of the program.
 type Counts struct {
 	Done      int64   `json:"done"`
 	Failed    int64   `json:"failed"`
@@ -105,7 +105,7 @@ type Queues struct {
 	Reasons []string `json:"reasons"` // why not, and what else needs attention
 }
 
-// Report is the answer of the verb report, for the report of a fault.
+// Report is the answer of the verb report, for a bug report.
 type Report struct {
 	Ping
 	Go        string   `json:"go"`
@@ -143,11 +143,11 @@ type Part struct {
 // Stacks is the answer of the verb stacks.
 type Stacks struct {
 	Goroutines int     `json:"goroutines"`
-	Cut        bool    `json:"cut,omitempty"` // there were more than were written down
+	Cut        bool    `json:"cut,omitempty"` // the process has more goroutines than the answer
 	Stacks     []Stack `json:"stacks"`
 }
 
-// Stack is where goroutines are.
+// Stack is the stack of goroutines that are at the same place.
 type Stack struct {
 	Count int    `json:"count"`
 	State string `json:"state"`

@@ -13,26 +13,26 @@ import (
 	"time"
 )
 
-// Version is that of the form of commands. A process answers one of a newer form with an error.
+// Version is the version of the form of commands. A process answers a command of a newer form with an error.
 const Version = 1
 
-// FullLives is how long a command may be valid that needs the level full: so long a copy of it could be of use.
+// FullLives is how long a command of the level full may be valid. Within this time a copy of it could do harm.
 const FullLives = 30 * time.Second
 
-// Command is what an operator asks of processes.
+// Command is a command of an operator to processes.
 type Command struct {
 	V     int             `json:"v"`
 	ID    string          `json:"id"` // 32 hexadecimal digits
 	Verb  string          `json:"verb"`
 	Args  json.RawMessage `json:"args,omitempty"`
 	To    []string        `json:"to,omitempty"`   // addresses; none: all processes
-	At    int64           `json:"at"`             // when it was made, in ms by Redis's clock
-	Until int64           `json:"until"`          // no process begins to obey it later, in ms by Redis's clock
-	Wait  int64           `json:"wait,omitempty"` // how long its caller waits for answers, in ms from At on; 0: to Until
+	At    int64           `json:"at"`             // when the caller made it, in ms by Redis's clock
+	Until int64           `json:"until"`          // until when a process may begin it, in ms by Redis's clock
+	Wait  int64           `json:"wait,omitempty"` // how long the caller waits for answers, in ms from At on; 0: to Until
 	By    string          `json:"by,omitempty"`
 }
 
-// NewID makes an id of a command.
+// NewID makes the id of a command.
 func NewID() string {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
@@ -45,10 +45,10 @@ func (c Command) Encode() ([]byte, error) {
 	return json.Marshal(c)
 }
 
-// ErrVersion is the error of a command of a newer form.
+// ErrVersion is returned for a command of a newer form.
 var ErrVersion = errors.New("the command is of a newer release; bring this process to that release")
 
-// ParseCommand reads a message. With ErrVersion the id is read.
+// ParseCommand reads a message. With ErrVersion the command has its id.
 func ParseCommand(message []byte) (c Command, err error) {
 	if len(message) > MostMessage {
 		return c, fmt.Errorf("the command has %d bytes, and %d are allowed", len(message), MostMessage)
@@ -65,10 +65,10 @@ func ParseCommand(message []byte) (c Command, err error) {
 	return c, nil
 }
 
-// Ends is when its caller waits no more, in ms by Redis's clock.
+// Ends is until when the caller waits, in ms by Redis's clock.
 func (c Command) Ends() int64 { return max(c.Until, c.At+c.Wait) }
 
-// Lives is how long the command is valid in all.
+// Lives is how long the command is valid.
 func (c Command) Lives() time.Duration { return time.Duration(c.Until-c.At) * time.Millisecond }
 
 // Sign returns the signature of a message: an HMAC of SHA-256 over the namespace, a line feed and the bytes of the message.
@@ -79,12 +79,13 @@ func (s Store) Sign(key, message []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Signed reports whether a signature is that of the message, digit for digit. It takes the same time for any wrong one of this length.
+// Signed reports whether a signature is that of the message, digit for digit. It takes the same time for any wrong signature of the same
+// length.
 func (s Store) Signed(key, message []byte, signature string) bool {
 	return len(key) > 0 && hmac.Equal([]byte(signature), []byte(s.Sign(key, message)))
 }
 
-// Names are what a process can be addressed by.
+// Names are the names by which a call can address a process.
 type Names struct{ ID, Host, Name string }
 
 // Meant reports whether a command to these addresses is for the process. Without addresses it is for all. An address is the whole
@@ -109,7 +110,7 @@ func (n Names) Meant(to []string) bool {
 	return false
 }
 
-// CheckAddresses returns an error for one that can mean no process.
+// CheckAddresses returns an error if no process can have one of the addresses.
 func CheckAddresses(to []string) error {
 	for _, address := range to {
 		if address == "" {
@@ -122,7 +123,7 @@ func CheckAddresses(to []string) error {
 	return nil
 }
 
-// Reply is what a process answers to a command. It is sent as JSON, in pieces.
+// Reply is the answer of a process to a command. The process sends it as JSON, in pieces.
 type Reply struct {
 	Process string          `json:"process"`
 	Host    string          `json:"host,omitempty"`

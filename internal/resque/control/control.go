@@ -1,8 +1,8 @@
 // Package control knows how commands reach processes, and how they answer: the keys, the scripts and the bytes.
 //
-// A command is an entry of a stream, which is announced in two ways: by a message of a channel, which a process hears on a
-// connection that waits anyway, and by a field of the notice, which the renewal of every lease reads. So a lost message is a delay of
-// a renewal. What must last is a rule, in a hash of its own, and is written in the same step.
+// A command is an entry of a stream. Two things announce it: a message of a channel, which a process receives on a connection that waits
+// anyway, and a field of the notice, which every renewal of a lease reads. So a lost message costs the delay of a renewal. What must last
+// is a rule: it is in a hash of its own, and the same step writes it.
 package control
 
 import (
@@ -35,26 +35,25 @@ const (
 	MostCommands = 1000
 	// CommandsKept is how long the stream stays after its last command.
 	CommandsKept = time.Hour
-	// NoticeKept is how long the notice stays after it was last written: a little longer than what stands in it may be meant for,
-	// which is a webhook whose deliverers are away. A process that finds a field gone looks once whether anything has changed, so it
-	// loses nothing.
+	// NoticeKept is the TTL of the notice after its last change: a little longer than a webhook is announced whose deliverers are away. A
+	// process that finds a field gone looks once whether anything has changed, so it loses nothing.
 	NoticeKept = 25 * time.Hour
 	// MostNotices is how many fields the notice has at most.
 	MostNotices = 20
 	// MostRules is how many rules there are at most.
 	MostRules = 1000
-	// MostRuleBytes is how long a rule's name and value are together at most.
+	// MostRuleBytes is how many bytes a rule's name and value have together at most.
 	MostRuleBytes = 1024
-	// MostMessage is how long a message is at most.
+	// MostMessage is how many bytes a message has at most.
 	MostMessage = 8 << 10
 
 	// AnswersKept is how long answers stay after the last one.
 	AnswersKept = time.Minute
-	// PieceBytes is how long a piece of an answer is at most.
+	// PieceBytes is how many bytes a piece of an answer has at most.
 	PieceBytes = 64 << 10
 	// MostAnswered is how many bytes all answers to one command have at most.
 	MostAnswered = 32 << 20
-	// roomForRefusals is what lies behind MostAnswered, for processes to say that their answers found no room.
+	// roomForRefusals is how many bytes beyond MostAnswered processes may use to answer that their answers found no room.
 	roomForRefusals = 1 << 20
 )
 
@@ -70,7 +69,7 @@ type Store struct{ resque.Store }
 // New returns the Store of control in a namespace.
 func New(s resque.Store) Store { return Store{s} }
 
-// NoticeKey is the hash that says what has changed: a field for each matter. Without it there was nothing for an hour.
+// NoticeKey is the hash that announces changes, with a field for each kind. If it is gone, nothing has changed for NoticeKept.
 func (s Store) NoticeKey() resque.Key { return s.HashKey("notice") }
 
 // CommandsKey is the stream of the commands: the fields "m", the message, and "s", its signature.
@@ -96,29 +95,29 @@ type Rule struct {
 	Name  string
 	Value string // "": it is removed
 
-	// Was is what the rule must be now, and "" that there must be none. With Any it may be anything.
+	// Was is what the rule must be now; "": there must be none. With Any the rule may have any value.
 	Was string
 	Any bool
 }
 
-// Announcement is what one step changes. Any part of it may be missing.
+// Announcement is what one step writes. Any part of it may be missing.
 type Announcement struct {
 	Message   []byte // of a command: Sign makes it
 	Signature string
 	Rules     []Rule
-	Changes   []Change // what rules change beside themselves
+	Changes   []Change // of paused queues and limits, which follow from the rules
 	Audit     []byte   // the line of the audit, as JSON
 }
 
 // Announced is what a step has done.
 type Announced struct {
 	ID     string // of the command in the stream; "": there was none
-	Number string // of the change of the rules; "": there was none. It differs from all before
-	Heard  int    // how many clients of Redis heard of it at once; -1: the user may not use the channel
+	Number string // of the change of the rules, another one each time; "": there was none
+	Heard  int    // how many clients of Redis received the message; -1: the user may not use the channel
 }
 
-// Announce makes the change. It writes all of it or nothing: ErrChanged names a rule that is not as it must be, and ErrFull says that
-// there are too many.
+// Announce writes all of an announcement or nothing. The error wraps ErrChanged if a rule is not as it must be, and ErrFull if there are
+// too many rules.
 func (s Store) Announce(c redis.Conn, an Announcement) (done Announced, err error) {
 	const doing = "announcing it to processes: %w"
 	if len(an.Message) > MostMessage {
@@ -129,7 +128,7 @@ func (s Store) Announce(c redis.Conn, an Announcement) (done Announced, err erro
 	a.Key(s.CommandsKey().String())
 	a.Key(s.RulesKey().String())
 	a.Key(s.AuditKey())
-	if len(an.Changes) > 0 { // a user who only asks processes may not touch these
+	if len(an.Changes) > 0 { // a user that may only ask processes lacks the permission for these keys
 		a.Key(s.LimitsKey().String())
 		a.Key(s.PausedKey().String())
 	}
@@ -167,7 +166,7 @@ func (s Store) Announce(c redis.Conn, an Announcement) (done Announced, err erro
 	return done, err
 }
 
-// must is how the script has a value, or that there is none.
+// must is how the script expects the present value of a rule, or that there is none.
 func must(value string) string {
 	if value == "" {
 		return "-"
@@ -184,8 +183,9 @@ func (s Store) ReadRules(c redis.Conn) (map[string]string, error) {
 	return rules, nil
 }
 
-// Tell sets a field of the notice, or removes it with the value "". now says that processes are to hear of it at once; the others
-// read it with their next renewal. It returns how many clients of Redis heard of it, or -1 if the user may not use the channel.
+// Tell sets a field of the notice, or removes it with the value "". With now it also sends a message, which wakes processes at once;
+// otherwise they read the field with their next renewal. It returns how many clients of Redis received the message, or -1 if the user may
+// not use the channel.
 func (s Store) Tell(c redis.Conn, field, value string, now bool) (heard int, err error) {
 	var a resque.Call
 	a.Key(s.NoticeKey().String())
@@ -218,7 +218,7 @@ func (s Store) Notices(c redis.Conn) (map[string]string, error) {
 	return fields, nil
 }
 
-// CarryNotice has a renewal read the notice. Without one heard gets an empty map.
+// CarryNotice adds the read of the notice to a renewal. If there is no notice, heard gets an empty map.
 func (s Store) CarryNotice(c *resque.Cargo, heard func(map[string]string, error)) {
 	c.Read(func(reply any, err error) {
 		if reply == nil && err == nil {
@@ -229,7 +229,7 @@ func (s Store) CarryNotice(c *resque.Cargo, heard func(map[string]string, error)
 	}, "HGETALL", s.NoticeKey())
 }
 
-// Entry is a command as it stands in the stream.
+// Entry is a command in the stream.
 type Entry struct {
 	ID        string
 	Message   []byte
@@ -239,7 +239,7 @@ type Entry struct {
 // MostRead is how many commands are read at a time.
 const MostRead = 200
 
-// ReadCommands reads the notice, and the commands behind that of an id: at most MostRead.
+// ReadCommands reads the notice, and at most MostRead commands behind the one with an id.
 func (s Store) ReadCommands(c redis.Conn, after string) (notice map[string]string, entries []Entry, err error) {
 	b := resque.Batch{Conn: c}
 	b.Send("HGETALL", s.NoticeKey().String())
@@ -261,8 +261,8 @@ func (s Store) ReadCommands(c redis.Conn, after string) (notice map[string]strin
 	return notice, entries, nil
 }
 
-// Answer adds a piece of a process's answer to a command. It reports false if the answers to this command have no room for it. A
-// piece that says so, which must be short, has room beyond.
+// Answer adds a piece of a process's answer to a command. It reports false if the answers to this command have no room for it. The short
+// piece in which the process then says that has room of its own.
 func (s Store) Answer(c redis.Conn, p Piece, id string, refusal bool) (room bool, err error) {
 	var a resque.Call
 	a.Key(s.ReplyKey(id).String())
@@ -279,7 +279,7 @@ func (s Store) Answer(c redis.Conn, p Piece, id string, refusal bool) (room bool
 	return room, nil
 }
 
-// Piece is a part of what a process answers.
+// Piece is a part of a process's answer.
 type Piece struct {
 	ID      string // of the stream
 	Process string
@@ -288,7 +288,7 @@ type Piece struct {
 	Bytes   []byte
 }
 
-// ReadAnswers reads pieces of answers behind that of an id: at most 100. It waits for one until the time is over.
+// ReadAnswers reads at most 100 pieces of answers behind the one with an id. It waits up to the given time for one.
 func (s Store) ReadAnswers(c redis.Conn, id, after string, wait time.Duration) (pieces []Piece, err error) {
 	ms := max(1, wait.Milliseconds())
 	reply, err := redis.Values(redis.DoWithTimeout(c, wait+answerWithin, "XREAD", "COUNT", 100, "BLOCK", ms, "STREAMS", s.ReplyKey(id).String(), after))

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// exposed reports whether users can read or change a file that should not. Its group may read it where the process reads it by this
-// group only, or root owns it: so Kubernetes gives a secret to a pod with fsGroup, as 0440. A user who owns the file can take that right
-// from the group.
+// exposed reports whether users can read or change a file that should not. Its group may read it if the process reads it only because
+// of this group, or if root owns it: so Kubernetes mounts a secret in a pod with fsGroup, with mode 0440. A user that owns the file can
+// remove the permission of the group.
 func exposed(info os.FileInfo) bool {
 	mode := info.Mode().Perm()
 	if mode&0o077 == 0 {

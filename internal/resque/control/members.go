@@ -10,12 +10,12 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// Member is a process of the fleet, as one that asks it sees it.
+// Member is a process of the fleet, as its lease and its record describe it.
 type Member struct {
 	Names
 	Version string
 	Known   bool          // Redis has its record
-	Control string        // what it obeys; "": its release knows no commands
+	Control string        // its setting Control; "": its release knows no commands
 	Age     time.Duration // since its lease was renewed
 }
 
@@ -44,7 +44,7 @@ func (s Store) Members(c redis.Conn) (now time.Time, members []Member, err error
 	for i := 0; i < len(leases); i += 2 {
 		ends, _ := strconv.ParseFloat(leases[i+1], 64)
 		if ends < 0 {
-			continue // it was found dead
+			continue // another process has found it dead
 		}
 		renewed := time.UnixMilli(int64(ends)).Add(-resque.LeasePeriod)
 		members = append(members, Member{Names: Names{ID: leases[i]}, Age: max(0, now.Sub(renewed))})

@@ -14,25 +14,25 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// The kinds of rules. The name of a rule is its kind, a colon, and what it is about.
+// The kinds of rules. The name of a rule is its kind, a colon, and its queue, class or limit.
 const (
 	PauseRule   = "pause"   // a queue: when its pause ends. A pause without an end has no rule
 	ClassRule   = "class"   // a class whose jobs wait
 	LimitRule   = "limit"   // the number of a limit, by its Spec; with a Class a limit of this class
 	TimeoutRule = "timeout" // a class: how long its jobs may run, in ms
-	RetriesRule = "retries" // a class: how often a failed job is run again
+	RetriesRule = "retries" // a class: how often a failed job runs again
 )
 
 // RuleName is the name of a rule.
 func RuleName(kind, about string) string { return kind + ":" + about }
 
-// About returns the kind of a rule and what it is about.
+// About returns the kind of a rule, and its queue, class or limit.
 func About(name string) (kind, about string) {
 	kind, about, _ = strings.Cut(name, ":")
 	return kind, about
 }
 
-// Value is what a rule says. Redis has it as JSON. Fields of newer releases are passed over.
+// Value is the value of a rule. Redis has it as JSON. ParseValue ignores fields of newer releases.
 type Value struct {
 	Value string `json:"value"`
 	Class string `json:"class,omitempty"` // of a LimitRule: it holds for the jobs of this class, whatever its program registered
@@ -63,8 +63,8 @@ func ParseValue(text string) (v Value, err error) {
 // Ended reports whether the rule has ended.
 func (v Value) Ended(now time.Time) bool { return v.Until > 0 && now.UnixMilli() >= v.Until }
 
-// Free is the number of a limit that holds nothing back. It takes the place of the number where jobs may still wait in lanes of a
-// rule that is gone: without a number they would run one at a time.
+// Free is the number of a limit that holds no job back. A limit gets it when its rule is gone and jobs may still wait in its lanes:
+// without a number they would run one at a time.
 func Free(kind resque.LimitKind) string {
 	if kind == resque.LimitStarts || kind == resque.LimitStartsHere {
 		return resque.RateText(0.001, 1_000_000)
@@ -72,7 +72,7 @@ func Free(kind resque.LimitKind) string {
 	return "1000000000"
 }
 
-// OfClass is the limit that rules give a class. Its name is none that a program can give by accident.
+// OfClass is the limit that rules give a class. A program cannot choose its name by accident.
 func OfClass(kind resque.LimitKind, class, key string) resque.Limit {
 	l := resque.Limit{Kind: kind, Name: "rule/" + class, Keyed: key != ""}
 	if l.Keyed {
@@ -86,18 +86,18 @@ func OfPause(class string) resque.Limit {
 	return resque.Limit{Kind: resque.LimitRunning, Name: "pause/" + class}
 }
 
-// Change is what a rule changes beside itself, in the same step.
+// Change is a change of a paused queue or a limit that follows from a rule, in the same step.
 type Change struct{ command, what, number string }
 
 // PauseQueue and ResumeQueue change the paused queues.
 func PauseQueue(queue string) Change  { return Change{"SADD", queue, ""} }
 func ResumeQueue(queue string) Change { return Change{"SREM", queue, ""} }
 
-// SetNumber gives a limit a number, and DropNumber takes it away: then processes write those of their programs.
+// SetNumber gives a limit a number, and DropNumber removes it: then processes write the numbers of their programs.
 func SetNumber(spec, number string) Change { return Change{"HSET", spec, number} }
 func DropNumber(spec string) Change        { return Change{"HDEL", spec, ""} }
 
-// Changes are what a rule changes beside itself while it holds.
+// Changes are the changes that follow from a rule while it holds.
 func (v Value) Changes(name string) []Change {
 	switch kind, about := About(name); kind {
 	case PauseRule:
@@ -148,7 +148,7 @@ func (e keyError) Error() string {
 	return strconv.Quote(string(e)) + " is no place in the arguments of a job: give the number of an argument and the names of fields in it, as in 0.account"
 }
 
-// Pause has no process take from a queue, without an end, and Resume ends a pause.
+// Pause stops all processes from taking jobs of a queue, without an end. Resume ends a pause.
 func (s Store) Pause(c redis.Conn, queue string) error { return s.pause(c, queue, PauseQueue(queue)) }
 
 func (s Store) Resume(c redis.Conn, queue string) error {
@@ -167,8 +167,8 @@ const (
 	wakeSteps     = 1000
 )
 
-// WakeLanes has jobs tried at once that wait by a key for a rate whose number has changed. The turn of such a lane was put off by the old
-// number, a minute at most. What Redis refuses is left to that minute.
+// WakeLanes gives lanes that wait for a rate by key their turn at once, after its number has changed. The old number has postponed that
+// turn, by a minute at most. If Redis refuses, the lanes get their turn after that minute.
 func (s Store) WakeLanes(c redis.Conn, changes []Change) error {
 	for _, change := range changes {
 		limit, ok := resque.ParseSpec(change.what)
@@ -189,7 +189,7 @@ func (s Store) WakeLanes(c redis.Conn, changes []Change) error {
 	return nil
 }
 
-// wake gives the lanes of a set their turns now. Lanes that go meanwhile stay away.
+// wake gives the lanes of a set their turns now. It does not bring back lanes that are removed meanwhile.
 func (s Store) wake(c redis.Conn, set resque.Lanes) error {
 	now, err := s.Now(c)
 	for step, lanes := 0, []string(nil); err == nil && step < wakeSteps && (step == 0 || len(lanes) == wokenTogether); step++ {

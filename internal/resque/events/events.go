@@ -213,7 +213,7 @@ func Read(c redis.Conn, streams []resque.Key, after []string, wait time.Duration
 // Has reports whether a stream still has an entry. If it does not, Redis may have trimmed later entries too.
 func Has(c redis.Conn, stream resque.Key, id string) (bool, error) { return has(c, stream, id, id) }
 
-// HasFrom reports whether a stream has an entry or any behind it.
+// HasFrom reports whether a stream has an entry or a later one.
 func HasFrom(c redis.Conn, stream resque.Key, id string) (bool, error) {
 	return has(c, stream, id, "+")
 }

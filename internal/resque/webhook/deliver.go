@@ -25,7 +25,7 @@ type Entry struct {
 	Foreign bool   // no process wrote it: it has other fields, or too many bytes. The rest is empty
 }
 
-// ErrNoStream says that the stream or its group is gone: Attend makes them.
+// ErrNoStream says that the stream or its group is gone. Attend makes them again.
 var ErrNoStream = errors.New("the stream of the webhook, or its consumer group, is gone")
 
 // explain wraps what Redis answered.
@@ -39,7 +39,7 @@ func (s Store) explain(doing, name string, err error) error {
 	return fmt.Errorf("%s webhook %s, key %s: %w", doing, name, s.HookKey(name), err)
 }
 
-// Attend makes what the deliverers of a webhook need, and has it stay.
+// Attend makes the keys that the deliverers of a webhook need, and extends their TTL.
 func (s Store) Attend(c redis.Conn, name string) error {
 	b := resque.Batch{Conn: c}
 	b.Send("XGROUP", "CREATE", s.HookKey(name).String(), group, "0", "MKSTREAM")
@@ -60,7 +60,7 @@ func (s Store) Attend(c redis.Conn, name string) error {
 // Pace is how fast the deliverers of a webhook deliver together.
 type Pace struct {
 	Every time.Duration // from one delivery to the next
-	Burst int           // how many may begin at once after a rest
+	Burst int           // how many may begin at once after a pause
 
 	Receiver string        // who receives, in hexadecimal digits: see Rest
 	MostRest time.Duration // how long a receiver may ask for a rest
@@ -75,8 +75,8 @@ type Taken struct {
 	Said    int64 // how many of these were reported: see Finish
 }
 
-// Take begins a delivery, if the pace allows that, and takes entries for it: one, or at most most where no other delivery may begin
-// for a while. With most 0 it takes none.
+// Take begins a delivery, if the pace allows that, and takes entries for it: one, or up to most if no other delivery may begin for a
+// while. With most 0 it takes none.
 func (s Store) Take(c redis.Conn, name string, p Pace, most int) (t Taken, err error) {
 	const doing = "taking from"
 	var a resque.Call
@@ -141,7 +141,7 @@ func (s Store) Rest(c redis.Conn, name, receiver string, within time.Duration) e
 	return nil
 }
 
-// Claim takes over entries that no deliverer has kept for so long: its deliverer is dead. What the stream has cut meanwhile counts as
+// Claim takes over entries that their deliverer has not kept for this time: it is dead. Entries that Redis has trimmed meanwhile count as
 // cut.
 func (s Store) Claim(c redis.Conn, name string, after time.Duration, most int) ([]Entry, error) {
 	const doing = "taking over from"
@@ -183,8 +183,8 @@ func (s Store) Claim(c redis.Conn, name string, after time.Duration, most int) (
 	return all, nil
 }
 
-// Keep says that a deliverer still has these entries. idle is how long they are pending then: with a long time any deliverer may
-// claim them at once.
+// Keep resets the idle time of entries that a deliverer still has. idle is the new idle time: with a long one any deliverer may claim them
+// at once.
 func (s Store) Keep(c redis.Conn, name string, ids []string, idle time.Duration) error {
 	args := []any{s.HookKey(name).String(), group, consumer, 0}
 	for _, id := range ids {
@@ -196,9 +196,9 @@ func (s Store) Keep(c redis.Conn, name string, ids []string, idle time.Duration)
 	return nil
 }
 
-// Finish removes entries whose delivery is over, and notes how many cut ones are reported in all; 0: none more. Of a delivery that has
-// failed for good it first writes a line into the log of the fleet; nil: there is none. Where Redis refuses the line or the number,
-// as when out of memory, unsaid says why, and the entries are removed all the same.
+// Finish removes entries whose delivery is over, and notes how many cut ones are reported in all; 0: no change. For a delivery that has
+// failed for good it first writes a line into the log of the fleet; nil: there is none. If Redis refuses the line or the number, for
+// example out of memory, unsaid says why, and Finish removes the entries all the same.
 func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line []any) (unsaid, err error) {
 	const doing = "ending a delivery of"
 	b := resque.Batch{Conn: c}
@@ -232,7 +232,7 @@ func (s Store) Finish(c redis.Conn, name string, ids []string, said int64, line 
 	return unsaid, nil
 }
 
-// Lead takes or keeps the lease of the deliverer that looks for what is wrong, and reports whether this one has it.
+// Lead takes or renews the lease of the deliverer that runs the checks, and reports whether this one has it.
 func (s Store) Lead(c redis.Conn, name, deliverer string, lasts time.Duration) (bool, error) {
 	var a resque.Call
 	a.Key(s.HookStateKey(name).String())
@@ -244,13 +244,13 @@ func (s Store) Lead(c redis.Conn, name, deliverer string, lasts time.Duration) (
 	return leads, nil
 }
 
-// wrong is how the fields of the state begin that say what is wrong.
+// wrong is the prefix of the fields of the state that hold findings.
 const wrong = "wrong:"
 
 // mostFields is how many fields the state of a webhook may have. Deliverers write less than half of them.
 const mostFields = 300
 
-// Wrong returns what is wrong as far as it was said: what Say was given, by its id.
+// Wrong returns the findings that have begun and not ended: what Say was given, by id.
 func (s Store) Wrong(c redis.Conn, name string) (map[string]string, error) {
 	const doing = "reading the state of"
 	var a resque.Call
@@ -273,8 +273,8 @@ func (s Store) Wrong(c redis.Conn, name string) (map[string]string, error) {
 	return said, nil
 }
 
-// Say writes a notice into the stream: that something is wrong, or with the value "" that it is so no more. It reports whether that
-// is news.
+// Say writes a notice into the stream: that a finding has begun, or with the value "" that it has ended. It reports whether the state
+// has changed.
 func (s Store) Say(c redis.Conn, name, id, value string, notice []byte) (bool, error) {
 	var a resque.Call
 	a.Key(s.HookKey(name).String())
@@ -296,7 +296,7 @@ func (s Store) Forget(c redis.Conn, name string) (was bool, err error) {
 	return n > 0, nil
 }
 
-// Waiting returns how many entries are to be delivered, those included that a deliverer tries to deliver.
+// Waiting returns how many entries are not delivered yet, with those that a deliverer has.
 func (s Store) Waiting(c redis.Conn, name string) (int64, error) {
 	n, err := redis.Int64(c.Do("XLEN", s.HookKey(name).String()))
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package webhook knows how events reach the deliverers of webhooks: the keys, the scripts and the bytes.
 //
 // A webhook has a stream, in which processes write how jobs ended, with the commit of the job. Its deliverers are one consumer group
-// with one consumer, so each entry is given to one of them. Who has an entry is known by how long it is pending: a deliverer resets
-// that time while it has the entry, and any of them claims what was left for too long. An entry that was delivered is deleted, so
-// the stream holds what is still to be delivered.
+// with one consumer, so Redis gives each entry to one of them. A deliverer resets the idle time of an entry while it has the entry, and
+// any of them claims an entry that was idle for too long. A deliverer deletes an entry after its delivery, so the stream holds the
+// entries that are not delivered yet.
 package webhook
 
 import (
@@ -36,12 +36,12 @@ var (
 func Scripts() map[string]string { return resque.ScriptsOf(scriptFiles) }
 
 const (
-	// Announced is for how long processes write for a webhook after one of its deliverers was there last. Renewed is how often a
-	// deliverer extends that.
+	// Announced is for how long processes write for a webhook after its last deliverer has ended. Renewed is how often a deliverer extends
+	// that.
 	Announced = 24 * time.Hour
 	Renewed   = 10 * time.Minute
 
-	// Kept is how long the keys of a webhook stay after one of its deliverers was there last.
+	// Kept is how long the keys of a webhook stay after its last deliverer has ended.
 	Kept = Announced + time.Hour
 
 	// MostWaiting is about how many entries a stream keeps.
@@ -50,7 +50,7 @@ const (
 	// MostEvent is how many bytes an event has at most, or a notice. Those of processes have less.
 	MostEvent = 16 << 10
 
-	// MostArgs is how many bytes of arguments an entry has at most. It has none of a job with more.
+	// MostArgs is how many bytes of arguments an entry has at most. If a job has more, its entry has none.
 	MostArgs = 4 << 10
 
 	// mostAnnounced is how many bytes an announcement has at most.
@@ -60,7 +60,7 @@ const (
 	MostWebhooks = 8
 )
 
-// Notice is how the fields of the notice begin that announce webhooks. The name of the webhook follows.
+// Notice is the prefix of the fields of the notice that announce webhooks. The name of the webhook follows.
 const Notice = "webhook:"
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
@@ -84,7 +84,7 @@ func (s Store) HookKey(name string) resque.Key { return s.StreamKey("webhook:" +
 // and a field for each thing that is wrong.
 func (s Store) HookStateKey(name string) resque.Key { return s.HashKey("webhook:" + name + ":state") }
 
-// Announcement is what the deliverers of a webhook ask of processes.
+// Announcement is what the deliverers of a webhook ask processes to write.
 type Announcement struct {
 	Until     int64 // in ms by Redis's clock
 	Kinds     []string

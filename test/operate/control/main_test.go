@@ -11,12 +11,18 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// workerOf is the variable with the Redis of a process that is a daemon of these tests.
-const workerOf = "CONTROL_WORKER_OF"
+// The variables with the Redis of a process of these tests that is a daemon, and of one that listens to events.
+const (
+	workerOf = "CONTROL_WORKER_OF"
+	readerOf = "CONTROL_READER_OF"
+)
 
 func TestMain(m *testing.M) {
 	if uri := os.Getenv(workerOf); uri != "" {
 		os.Exit(work(uri))
+	}
+	if uri := os.Getenv(readerOf); uri != "" {
+		os.Exit(read(uri))
 	}
 	redistest.Main(m)
 }

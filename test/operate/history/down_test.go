@@ -24,6 +24,7 @@ func TestVitalsNameThePartThatIsDown(t *testing.T) {
 		all, err := b.Daemon.Client().Inspect().Processes(t.Context())
 		return err == nil && len(all) == 1 && slices.Equal(all[0].Vitals.Down, []string{"metrics"})
 	})
+	b.Eventually("it is ready", func() bool { return b.Daemon.Health().Ready }) // the poller connects after the first renewal
 	if h := b.Daemon.Health(); !h.Ready || !slices.Equal(h.Reasons, []string{"part metrics has failed: PartStates says why"}) {
 		t.Errorf("its health is %+v", h)
 	}

@@ -17,7 +17,7 @@ func (p *program) cancelled() *cobra.Command {
 func (p *program) cancelledLs() *cobra.Command {
 	var count int
 	c := p.verb(&cobra.Command{
-		Use: "ls", Short: "List cancelled jobs, those whose entries are kept for longest first", Args: noArguments,
+		Use: "ls", Short: "List cancelled jobs, those whose entries are kept longest first", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		if count < 1 || count > inspect.MaxCancelled {
 			return usagef("--count takes a number from 1 to %d", inspect.MaxCancelled)

@@ -56,14 +56,14 @@ func (o *operator) agree(ctx context.Context, p plan) (bool, error) {
 	return o.recordable(ctx)
 }
 
-// done is what became of the change of one thing.
+// done is the result of the change of one thing.
 type done struct {
 	object   view.Object
 	sentence string
 }
 
-// each changes things by their names, one after the other, and prints what became of each. Those that are not there, and those that
-// may not be changed, are named on stderr; the others are changed all the same.
+// each changes things by their names, one after the other, and prints the result of each. It names on stderr the things that do not exist
+// or may not be changed, and goes on with the rest.
 func (o *operator) each(ctx context.Context, names []string, change func(ctx context.Context, name string) (done, error)) error {
 	var failed []error
 	missing := 0

@@ -89,7 +89,7 @@ func (s *span) Set(text string) error {
 // until says how long a rule holds; nothing, where it has no end and none is named.
 func until(lasts time.Duration, ends string) string {
 	if lasts > 0 {
-		return " for " + lasts.String()
+		return " for " + view.Span(lasts)
 	}
 	if ends == "" {
 		return ""

@@ -86,7 +86,28 @@ func (p *program) root() *cobra.Command {
 		root.AddCommand(p.operates(noun))
 	}
 	group(root)
+	narrow(root)
 	return root
+}
+
+// helpWidth is how wide help is: it fits any terminal.
+const helpWidth = 80
+
+// narrow breaks the lines of the help of a command and of those below it.
+func narrow(c *cobra.Command) {
+	if !c.HasParent() {
+		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages |", fmt.Sprintf(".FlagUsagesWrapped %d |", helpWidth)))
+	}
+	lines := strings.Split(c.Long, "\n")
+	for n, line := range lines {
+		if view.Width(line) > helpWidth {
+			lines[n] = view.Wrap(line, helpWidth, "")
+		}
+	}
+	c.Long = strings.Join(lines, "\n")
+	for _, sub := range c.Commands() {
+		narrow(sub)
+	}
 }
 
 // groups are the parts of the list of commands; those that are in none come last.

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/goworker/goworker/cmd/goworker/internal/view"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -271,5 +274,34 @@ func TestVersionAndHelp(t *testing.T) {
 		if _, help, _ := run(t, "serve", "--help"); !strings.Contains(help, out) {
 			t.Errorf("the help does not name %s", out)
 		}
+	}
+}
+
+// Help fits a terminal of 80 columns, but for examples and usage, which are copied. Each command is in a part of the list, or comes last because
+// it is about goworker itself.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	root := (&program{lookup: none}).root()
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		_, help, _ := run(t, append(strings.Fields(c.CommandPath())[1:], "--help")...)
+		for line := range strings.Lines(help) {
+			if view.Width(strings.TrimSuffix(line, "\n")) > helpWidth && !strings.Contains(line, "goworker ") {
+				t.Errorf("%s --help: wider than %d columns: %s", c.CommandPath(), helpWidth, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	var last []string
+	for _, c := range root.Commands() {
+		if c.GroupID == "" {
+			last = append(last, c.Name())
+		}
+	}
+	if got := strings.Join(last, " "); got != "config man version" {
+		t.Errorf("in no part of the list: %s", got)
 	}
 }

@@ -18,7 +18,7 @@ func (p *program) delayedLs() *cobra.Command {
 	var count int
 	var from string
 	c := p.verb(&cobra.Command{
-		Use: "ls [SEARCH…]", Short: "List delayed jobs, the next one first; of a search those that match",
+		Use: "ls [SEARCH…]", Short: "List delayed jobs, the next one first, or those of a search",
 		Example: "  goworker delayed ls\n  goworker delayed ls --from 2026-11-24T00:00:00Z\n  goworker delayed ls class:Reminder",
 	}, func(ctx context.Context, o *operator, args []string) error {
 		if len(args) > 0 {

@@ -27,7 +27,7 @@ func (p *program) dev() *cobra.Command {
 	var pace float64
 	var perhaps string
 	c := p.long(&cobra.Command{
-		Use: "dev", Short: "Start a Redis, a worker, sample load and a live status, to play with", Args: noArguments,
+		Use: "dev", Short: "Start a Redis, a worker, load and a live status, to play with", Args: noArguments,
 		Long: "dev starts redis-server where it is installed, else a Redis inside this process, and a worker with five sample classes. Jobs come until Ctrl-C. It keeps nothing, and\n" +
 			"touches no other Redis. The lines that it prints push jobs of other languages.",
 	}, func(ctx context.Context, o *operator, _ []string) error {

@@ -20,7 +20,7 @@ func (p *program) doctor() *cobra.Command {
 	var strict, fix bool
 	var files fileChecks
 	c := p.long(&cobra.Command{
-		Use: "doctor [CHECK…]", Short: "Look for what is wrong with Redis, with its keys and with the fleet",
+		Use: "doctor [CHECK…]", Short: "Look for what is wrong with Redis, its keys and the fleet",
 		Long: "doctor runs all checks, or those with the numbers that are given. A check says ok, found, not all seen, or could not look;\n" +
 			"the last two are no ok. The exit code is 5 where it found an error; with --strict 6 where it is not ok in another way.\n" +
 			"With --fix it mends what can be mended, one finding after the other, and asks before each.\n" +

@@ -20,7 +20,7 @@ import (
 func (p *program) drainToRuby() *cobra.Command {
 	var now bool
 	c := p.changes(&cobra.Command{
-		Use: "drain-to-ruby", Short: "Move the jobs that only goworker reads to where Ruby's workers read", Args: noArguments,
+		Use: "drain-to-ruby", Short: "Move jobs that only goworker reads to where Ruby's workers read", Args: noArguments,
 		Long: "drain-to-ruby takes a fleet back to Ruby: jobs in lanes, with clients over HTTP, in goworker's own schedule and of dead processes go to the queues and\n" +
 			"schedules that Ruby reads; locks, limits and other keys that hold no job are removed. Stop all goworker processes and HTTP servers first: while one lives it does\n" +
 			"nothing. It moves at most 500 jobs in one step. Where it ends early, no job is lost or doubled, and run again it goes on.",

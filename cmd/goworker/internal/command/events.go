@@ -22,7 +22,7 @@ func (p *program) events() *cobra.Command {
 	var c *cobra.Command
 	c = p.long(&cobra.Command{
 		Use: "events", Short: "Print what happens to jobs and processes while it happens", Args: noArguments,
-		Long: "events prints a line for each job that fails, is retried, expires or is cancelled, and for each process that comes, leaves or is lost.\n" +
+		Long: "events prints a line for each job that fails, is retried, expires or is cancelled, and for each process that starts, stops or is lost.\n" +
 			"Processes send events of jobs only while a program listens, and stop by themselves 30 s after this command has ended.\n" +
 			"The kinds are " + strings.Join(events.Kinds(), ", ") + ".",
 		Example: "  goworker events\n  goworker events --kind failed,lost --queue 'mail*'\n  goworker events --all --class SendEmail --json",

@@ -57,7 +57,7 @@ func (p *program) locks() *cobra.Command {
 func (p *program) locksLs() *cobra.Command {
 	var count int
 	c := p.verb(&cobra.Command{
-		Use: "ls", Short: "List locks: a walk through the keys of Redis, which the budget ends", Args: noArguments,
+		Use: "ls", Short: "List locks: a walk through Redis's keys, which the budget ends", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		l := o.list(view.Column{Head: "LOCK"}, view.Column{Head: "CLASS", Cut: true}, view.Column{Head: "QUEUE", Cut: true}, view.Column{Head: "JOB", Cut: true},
 			view.Column{Head: "HOLDS"}, view.Column{Head: "LEFT", Right: true})

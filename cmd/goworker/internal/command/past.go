@@ -89,7 +89,7 @@ func (p *program) log() *cobra.Command {
 	var follow bool
 	var from string
 	c := p.long(&cobra.Command{
-		Use: "log", Short: "Show which processes came, left and were lost", Args: noArguments,
+		Use: "log", Short: "Show which processes started, stopped or were lost", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		if count < 1 || count > history.MostLogged {
 			return usagef("--count takes a number from 1 to %d", history.MostLogged)

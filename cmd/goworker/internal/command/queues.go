@@ -14,7 +14,7 @@ import (
 )
 
 func (p *program) queues() *cobra.Command {
-	return p.noun("queues", "See queues and the jobs in them; pause, clear, move and remove them", p.queuesLs(), p.queuesShow(), p.queuesPeek())
+	return p.noun("queues", "See queues and their jobs; pause, clear, move and remove them", p.queuesLs(), p.queuesShow(), p.queuesPeek())
 }
 
 func (p *program) queuesLs() *cobra.Command {

@@ -34,19 +34,20 @@ var questions = []struct{ verb, short string }{
 	{control.Reserved, "List the jobs that processes have prefetched"},
 	{control.Registered, "List the classes with their options"},
 	{control.Conf, "List the settings, without secrets"},
-	{control.Queues, "Show which queues processes work, and what keeps them from taking jobs"},
+	{control.Queues, "Show which queues processes work, and why they take no jobs"},
 	{control.Report, "Describe processes for a bug report"},
 	{control.Verbs, "List the verbs that processes know, with those of their programs"},
 	{control.Stacks, "Show the stacks of all goroutines of a process; it cancels nothing"},
 }
 
-// inspects asks processes.
+// inspects is the command inspect, which asks processes.
 func (p *program) inspects() *cobra.Command {
 	c := &cobra.Command{
-		Use: "inspect", Short: "Ask running processes of goworker how they are", Args: nounArguments,
+		Use: "inspect", Short: "Ask running goworker processes how they are", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "inspect asks processes over Redis. Each verb takes addresses: the id of a process, its host or its name, or a pattern of these. Without one it asks all.\n" +
-			"It ends with the last answer. It names each silent process with the age of its lease, and then ends with 4.",
+			"It ends with the last answer. It names each process that does not answer, with the reason: it is silent, and how old its lease is, or it obeys no commands.\n" +
+			"The exit code is 0 where all answered, 4 where some did not, and 1 where none did.",
 	}
 	for _, q := range questions {
 		c.AddCommand(p.asks(q.verb, q.short))
@@ -55,7 +56,7 @@ func (p *program) inspects() *cobra.Command {
 	return c
 }
 
-// asks is one of the questions.
+// asks is the command of one question.
 func (p *program) asks(verb, short string) *cobra.Command {
 	var args bool
 	var key string
@@ -81,7 +82,7 @@ func (p *program) asksOwn() *cobra.Command {
 	var to []string
 	var key string
 	c := p.verb(&cobra.Command{
-		Use: "call VERB [JSON]", Short: "Ask by a verb that the program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
+		Use: "call VERB [JSON]", Short: "Ask processes by a verb that their program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
 	}, func(ctx context.Context, o *operator, args []string) error {
 		opts, err := given(args, to)
 		if err != nil {
@@ -94,7 +95,7 @@ func (p *program) asksOwn() *cobra.Command {
 	return c
 }
 
-// someOf wants from so many to so many arguments.
+// someOf requires between least and most arguments.
 func someOf(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -123,8 +124,8 @@ func toFlag(c *cobra.Command, to *[]string) {
 	c.Flags().Var((*wordList)(to), "to", "which processes: an id, a host or a name, or a pattern of these (default all)")
 }
 
-// wordList is the value of a flag that takes names, with commas between them. An empty one is refused: it may be a variable of a script that is not
-// set, and does not mean all.
+// wordList is the value of a flag that takes names, with commas between them. It refuses an empty one, which may be an unset variable of a
+// script and must not mean all.
 type wordList []string
 
 func (n *wordList) String() string { return strings.Join(*n, ",") }
@@ -144,7 +145,7 @@ func keyFlag(c *cobra.Command, key *string) {
 	c.Flags().StringVar(key, "key-file", "", "the key that processes have as -control-key-file [GOWORKER_CONTROL_KEY_FILE]")
 }
 
-// processes is the way to processes.
+// processes returns what asks processes and sends them commands.
 func (o *operator) processes(key string) *control.Control {
 	opts := []control.Option{control.By(o.p.who()), control.Face("goworker")}
 	if key == "" {
@@ -156,34 +157,35 @@ func (o *operator) processes(key string) *control.Control {
 	return control.New(o, opts...)
 }
 
-// controls has processes do something.
+// controls is the command control, which sends commands to processes.
 func (p *program) controls() *cobra.Command {
 	c := &cobra.Command{
-		Use: "control", Short: "Have running processes of goworker do something", Args: nounArguments,
+		Use: "control", Short: "Send commands to running goworker processes", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Long: "control sends a command to processes, over Redis. --to says to which: an id, a host or a name, or a pattern of these. Without it the command goes to all.\n" +
-			"The setting -control of a process says what it obeys. Each command is a line of the audit.",
+			"The setting -control of a process says what it obeys. Each command is a line of the audit.\n" +
+			"The exit code is 0 where all processes did it, 4 where some did not, and 1 where none did.",
 	}
 	c.AddCommand(p.controlPause(true), p.controlPause(false), p.controlLog(), p.controlConcurrency(), p.controlAutoscale(), p.controlQueues(), p.controlProfile(), p.controlShutdown(), p.controlCall(), p.cancels(), p.controlRules())
 	c.AddCommand(p.rules()...)
 	return c
 }
 
-// order is what a command has processes do.
+// order is a command to processes.
 type order struct {
 	verb     string
-	sentence string // "pause": what is done, before the processes
+	sentence string // of the plan, without the processes: "pause"
 	asks     bool   // the operator confirms it
-	own      bool   // the verb is the program's: one that no process knows is refused before the operator confirms it
+	own      bool   // the verb is the program's: obey refuses one that no process knows before the operator confirms it
 	one      bool   // it is for one process
 	lasts    time.Duration
 	opts     []control.CallOption
 
-	// keep, unless nil, takes an answer, and returns what is printed in its place.
+	// keep, unless nil, takes an answer and returns the one that is printed in its place.
 	keep func(control.Reply) (control.Reply, error)
 }
 
-// obey has processes do something, after the operator has agreed.
+// obey sends processes a command, after the operator has agreed.
 func (o *operator) obey(ctx context.Context, d order, to []string, key, why string) error {
 	c := o.processes(key)
 	looking, cancel := o.within(ctx)
@@ -223,7 +225,7 @@ func (o *operator) obey(ctx context.Context, d order, to []string, key, why stri
 	return o.late(within, o.answers(d.verb, "did it", call))
 }
 
-// processes is a number of them.
+// processes writes a number of processes.
 func processes(n int) string {
 	if n == 1 {
 		return "1 process"
@@ -231,8 +233,8 @@ func processes(n int) string {
 	return view.Count(int64(n)) + " processes"
 }
 
-// known returns an error if no process has a verb. Where one is silent, or is of a release that does not list its verbs, nothing is
-// known, and the command itself says what comes of it.
+// known returns an error if no process has a verb. It returns none if a process is silent, or of a release that does not list its verbs:
+// then the command itself shows whether the verb exists.
 func (o *operator) known(ctx context.Context, c *control.Control, verb string, to []string) error {
 	within, cancel := context.WithTimeoutCause(ctx, o.timeout+o.budget, errDeadline)
 	defer cancel()
@@ -261,7 +263,7 @@ func (o *operator) known(ctx context.Context, c *control.Control, verb string, t
 	return nothing("no process knows the verb %s; they know %s", verb, andList(slices.Sorted(maps.Keys(names))))
 }
 
-// kept is a call whose answers a function takes.
+// kept is a call whose answers pass through a function.
 func kept(call iter.Seq2[control.Reply, error], keep func(control.Reply) (control.Reply, error)) iter.Seq2[control.Reply, error] {
 	return func(yield func(control.Reply, error) bool) {
 		for r, err := range call {
@@ -299,7 +301,7 @@ func (p *program) orders(c *cobra.Command, run func(args []string) (order, error
 func (p *program) controlLog() *cobra.Command {
 	var lasts time.Duration
 	c := p.orders(&cobra.Command{
-		Use: "log LEVEL", Short: "Have processes log at another level for a while", Args: arguments(1, "debug, info, warn or error"),
+		Use: "log LEVEL", Short: "Change the level of the log of processes for a while", Args: arguments(1, "debug, info, warn or error"),
 	}, func(args []string) (order, error) {
 		if err := checkLog(args[0], lasts); err != nil {
 			return order{}, err
@@ -332,7 +334,7 @@ func (p *program) controlConcurrency() *cobra.Command {
 func (p *program) controlAutoscale() *cobra.Command {
 	var lasts time.Duration
 	c := p.orders(&cobra.Command{
-		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs they run at a time, between two numbers", Args: arguments(1, "two numbers as in 5..50, or off"),
+		Use: "autoscale MIN..MAX|off", Short: "Have processes change by themselves how many jobs run at a time", Args: arguments(1, "two numbers as in 5..50, or off"),
 	}, func(args []string) (order, error) {
 		if args[0] != "off" {
 			if span, err := argv.ParseSpan(args[0]); err != nil || span.Most > roster.MostWorkers {
@@ -356,9 +358,9 @@ func (p *program) controlQueues() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	for _, v := range []struct{ use, short, sentence, arg string }{
-		{"add", "Have processes work more queues", "add these queues to those of", "add"},
-		{"rm", "Have processes work some queues no more", "remove these queues from those of", "remove"},
-		{"set", "Have processes work these queues and no others", "set the queues of", "set"},
+		{"add", "Let processes work more queues", "add these queues to those of", "add"},
+		{"rm", "Let processes no longer work some queues", "remove these queues from those of", "remove"},
+		{"set", "Let processes work exactly these queues", "set the queues of", "set"},
 	} {
 		c.AddCommand(p.orders(&cobra.Command{
 			Use: v.use + " QUEUE…", Short: v.short, Args: someOf(1, math.MaxInt, "queues as -queues takes them: names, patterns, weights as in high=2, and exclusions as in '!low'"),
@@ -383,7 +385,7 @@ func (p *program) controlShutdown() *cobra.Command {
 
 func (p *program) controlCall() *cobra.Command {
 	return p.orders(&cobra.Command{
-		Use: "call VERB [JSON]", Short: "Have processes do a verb that the program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
+		Use: "call VERB [JSON]", Short: "Send processes a verb that their program has added", Args: someOf(1, 2, "the verb, and its arguments as JSON"),
 	}, func(args []string) (order, error) {
 		opts, err := given(args, nil)
 		return order{verb: args[0], sentence: "do " + escaped(args[0]) + " in", asks: true, own: true, opts: opts}, err

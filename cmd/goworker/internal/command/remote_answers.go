@@ -11,8 +11,8 @@ import (
 	"github.com/goworker/goworker/control"
 )
 
-// answers prints what processes answer, each as it comes. did is what they have done: "answered". Its error counts those that have not, of
-// which each has a line of its own.
+// answers prints the answer of each process as it comes. did is the word for that: "answered". Its error counts the processes that have
+// not; each of them has a line of its own.
 func (o *operator) answers(verb, did string, call iter.Seq2[control.Reply, error]) error {
 	var all, refusals, silences, deaf int
 	for r, err := range call {
@@ -57,7 +57,7 @@ func (o *operator) answers(verb, did string, call iter.Seq2[control.Reply, error
 	return exitError{exitPartly, err}
 }
 
-// printAnswer prints what one process answered, or why it did not.
+// printAnswer prints the answer of one process, or why it has not answered.
 func (o *operator) printAnswer(verb string, r control.Reply, silent *control.SilentError, refused *control.RefusedError) error {
 	state, why := "answered", ""
 	switch {
@@ -87,18 +87,21 @@ func (o *operator) printAnswer(verb string, r control.Reply, silent *control.Sil
 	if r.Shard != "" {
 		name += " at " + escaped(o.places[r.Shard])
 	}
-	if r.Name != "" {
-		name += "   " + escaped(r.Name)
-	}
 	if why != "" {
+		if r.Name != "" {
+			name += " (" + escaped(r.Name) + ")"
+		}
 		if refused != nil {
 			why = "refused: " + why
 		}
-		text := name + "   " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
+		text := name + " " + strings.ReplaceAll(view.Lines(why), "\n", "\n  ")
 		if o.width > 0 && !strings.Contains(text, "\n") {
 			text = view.Wrap(text, o.width, "  ")
 		}
 		return o.print(nil, text)
+	}
+	if r.Name != "" {
+		name += "   " + escaped(r.Name)
 	}
 	head := fmt.Sprintf("%s   %s   %s", name, view.Span(r.After), escaped(r.Version))
 	if verb == control.Ping {

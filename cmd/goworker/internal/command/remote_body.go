@@ -11,7 +11,7 @@ import (
 	"github.com/goworker/goworker/cmd/goworker/internal/view"
 )
 
-// body is the answer to a verb of a program, for people: a line for each value, with what it is before it. Its texts are escaped.
+// body writes the answer to a verb of a program for people: a line for each value, with its name before it. Its texts are escaped.
 func body(answer json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()
@@ -24,7 +24,7 @@ func body(answer json.RawMessage) string {
 	return b.String()
 }
 
-// lines writes a value of JSON. Objects that have no objects in them are one line each where they stand in a list.
+// lines writes a value of JSON. In a list, an object without objects in it takes one line.
 func lines(b *strings.Builder, indent string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -55,7 +55,7 @@ func lines(b *strings.Builder, indent string, value any) {
 	}
 }
 
-// nested reports whether a value has others in it. An empty one is written as nothing is.
+// nested reports whether a value contains values. An empty list or object counts as no value.
 func nested(value any) bool {
 	switch v := value.(type) {
 	case map[string]any:
@@ -69,7 +69,7 @@ func nested(value any) bool {
 // keysOf are the keys of an object, sorted.
 func keysOf(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
 
-// plainValue is a value as a text, whose lines are kept; "-": there is nothing in it.
+// plainValue writes a value as text and keeps its lines; "-": it is empty.
 func plainValue(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -14,7 +14,7 @@ import (
 
 // The functions of this file find mistakes in arguments before a process is asked, by the functions that a process uses.
 
-// checkAddresses refuses addresses that can mean no process, and a verb without one that is for one process.
+// checkAddresses refuses addresses that no process can have, and a verb for one process without an address.
 func checkAddresses(verb string, to []string) error {
 	if err := wire.CheckAddresses(to); err != nil {
 		return usageError{err}
@@ -33,7 +33,7 @@ func checkFor(lasts, most time.Duration) error {
 	return nil
 }
 
-// checkLog refuses what is no level of a log, and a time that is none.
+// checkLog refuses an unknown level of a log, and a time of 0 or less.
 func checkLog(word string, lasts time.Duration) error {
 	if lasts == 0 {
 		return usagef("--for takes a time above 0, such as 10m")
@@ -44,7 +44,7 @@ func checkLog(word string, lasts time.Duration) error {
 	return checkFor(lasts, internal.MostDebug)
 }
 
-// checkWorkers refuses what is no number of jobs at a time, and no change to one.
+// checkWorkers refuses a text that is neither a number of jobs at a time nor a change of it.
 func checkWorkers(text string) error {
 	if _, _, err := roster.ParseWorkers(text); err != nil {
 		return usageError{err}
@@ -52,7 +52,7 @@ func checkWorkers(text string) error {
 	return nil
 }
 
-// checkQueues refuses queues that the start of a daemon would refuse. set says that they are a whole list.
+// checkQueues refuses queues with which a daemon would not start. set says that they are a whole list.
 func checkQueues(lists []string, set bool) error {
 	if err := queues.CheckEntries(lists); err != nil {
 		return usageError{err}

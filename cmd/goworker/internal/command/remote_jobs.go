@@ -10,7 +10,7 @@ import (
 	"github.com/goworker/goworker/control"
 )
 
-// drawJobs is the table of jobs that a process has. Columns that would be empty are not there, and arguments are on a line of their own.
+// drawJobs draws the table of a process's jobs. It leaves out empty columns, and writes arguments on a line of their own.
 func (o *operator) drawJobs(jobs []control.JobAnswer) string {
 	if len(jobs) == 0 {
 		return "none\n"

@@ -13,7 +13,7 @@ import (
 	"github.com/goworker/goworker/control"
 )
 
-// The kinds of profiles: those that take their time, and those that show what is there now.
+// The kinds of profiles: some observe the process for a while, the others show its present state.
 var (
 	longProfiles  = []string{"cpu", "block", "mutex"}
 	quickProfiles = []string{"heap", "allocs", "goroutine"}
@@ -31,7 +31,7 @@ func (p *program) controlProfile() *cobra.Command {
 	var c *cobra.Command
 	c = p.orders(&cobra.Command{
 		Use: "profile cpu|block|mutex|heap|allocs|goroutine -o FILE --to ADDRESS", Short: "Take a profile of a process, for go tool pprof",
-		Long: "profile writes what go tool pprof reads: where the time of the processor goes (cpu), where goroutines wait (block, mutex), what holds\n" +
+		Long: "profile writes a file for go tool pprof: where processor time goes (cpu), where goroutines wait (block, mutex), what holds\n" +
 			"memory (heap), what was allocated (allocs), and where goroutines are (goroutine). The program has to add the verb of the package\n" +
 			"control/profile, and the process needs -control=full. It takes one profile at a time.",
 		Example: "  goworker control profile cpu --for 30s -o cpu.pprof --to mail-1:4711:6rk2\n  go tool pprof -top cpu.pprof",
@@ -64,7 +64,7 @@ func (p *program) controlProfile() *cobra.Command {
 	return c
 }
 
-// saved writes the profile that a process answered into a file, and returns what is printed of it.
+// saved writes the profile of an answer into a file, and returns the line to print.
 func saved(r control.Reply, file string) (control.Reply, error) {
 	var a control.ProfileAnswer
 	if err := r.Decode(&a); err != nil {
@@ -78,7 +78,7 @@ func saved(r control.Reply, file string) (control.Reply, error) {
 	return r, err
 }
 
-// savedProfile is what is printed of a profile.
+// savedProfile is the line to print about a profile.
 type savedProfile struct {
 	Kind  string `json:"kind"`
 	Bytes int64  `json:"bytes"`

@@ -10,7 +10,7 @@ import (
 	"github.com/goworker/goworker/control"
 )
 
-// drawReport describes a process: what it is, what it has, and the tree of its parts.
+// drawReport draws the report of a process, with the tree of its parts.
 func (o *operator) drawReport(r control.ReportAnswer) string {
 	pairs := [][2]string{
 		{"process", "up " + spanOf(r.Up) + map[bool]string{true: ", takes jobs", false: ", takes no jobs"}[r.Ready]},
@@ -45,7 +45,7 @@ func (o *operator) drawReport(r control.ReportAnswer) string {
 	return view.Pairs(o.room(), pairs...) + o.drawReasons(r.Reasons) + o.drawParts(r.Parts)
 }
 
-// processorLimit is how many processors a limit of the kernel's is; "": there is none.
+// processorLimit converts the kernel's limit into a number of processors; "": there is none.
 func processorLimit(limit string) string {
 	used, period, _ := strings.Cut(limit, " ")
 	n, err := strconv.ParseFloat(used, 64)
@@ -56,7 +56,7 @@ func processorLimit(limit string) string {
 	return strconv.FormatFloat(n/of, 'f', -1, 64)
 }
 
-// drawParts draws the parts below those that they need. Parts that nothing is to be said of are together on a line.
+// drawParts draws each part below the one that it requires. Parts without anything to report share a line.
 func (o *operator) drawParts(parts []control.PartAnswer) string {
 	if len(parts) == 0 {
 		return ""
@@ -111,10 +111,10 @@ func (o *operator) drawParts(parts []control.PartAnswer) string {
 	return b.String()
 }
 
-// partState is how a part is, and since when.
+// partState is the state of a part, and since when it has it.
 func partState(p control.PartAnswer) string { return escaped(p.State) + " " + spanOf(p.For) }
 
-// partSays is what a part says of itself, and what became of it.
+// partSays is the Info of a part, and its last error.
 func partSays(p control.PartAnswer) string {
 	var says []string
 	switch info := p.Info.(type) {

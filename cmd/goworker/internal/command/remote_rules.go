@@ -16,7 +16,7 @@ import (
 
 // controlPause pauses or resumes processes, queues or classes.
 func (p *program) controlPause(pause bool) *cobra.Command {
-	use, short := "pause", "Have processes take no more jobs, or none of queues or classes"
+	use, short := "pause", "Have processes take no jobs, or none of some queues or classes"
 	if !pause {
 		use, short = "resume", "End a pause of processes, queues or classes"
 	}
@@ -86,8 +86,8 @@ func (o *operator) pause(ctx context.Context, noun, name string, pause bool, las
 	return missing(o.in.ResumeQueue(ctx, name))
 }
 
-// heeded warns, once a rule is set, of what in the fleet does not obey it: workers that are not goworker's know no limits and no rules, and
-// processes of older releases no rules of classes. They know the numbers of limits.
+// heeded warns, once a rule is set, of workers and processes that do not obey it: workers of other programs know neither limits nor rules,
+// and processes of older releases know limits but no rules of classes.
 func (o *operator) heeded(ctx context.Context, set error, class bool) error {
 	if set != nil {
 		return set
@@ -107,10 +107,10 @@ func (o *operator) heeded(ctx context.Context, set error, class bool) error {
 		}
 	}
 	if len(workers) > 0 {
-		o.note("not obeyed by %s, which share queues with goworker's: they know neither limits nor rules, and run such jobs when they take them", named("worker", workers))
+		o.note("%s will not obey: workers of other programs know neither limits nor rules, and run such jobs when they take them from queues that they share with goworker", named("worker", workers))
 	}
 	if len(old) > 0 {
-		return partly("the rule is set, and not obeyed by %s: an older release knows no rules of classes; start this one in its place", named("process", old))
+		return partly("the rule is set, but %s will not obey: an older release knows no rules of classes; start this release in its place", named("process", old))
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (p *program) controlRules() *cobra.Command {
 		Use: "rules", Short: "List what operators have set: pauses, limits, timeouts and retries", Args: noArguments,
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		rules, err := o.processes("").Rules(ctx)
-		l := o.list(view.Column{Head: "RULE", Cut: true}, view.Column{Head: "VALUE", Cut: true}, view.Column{Head: "BY", Cut: true}, view.Column{Head: "WHY", Cut: true}, view.Column{Head: "SINCE"}, view.Column{Head: "ENDS"})
+		l := o.list(view.Column{Head: "RULE", Cut: true}, view.Column{Head: "VALUE", Cut: true}, view.Column{Head: "BY", Cut: true}, view.Column{Head: "WHY", Cut: true, Prose: true}, view.Column{Head: "SINCE"}, view.Column{Head: "ENDS"})
 		for _, r := range rules {
 			object := view.Object{
 				{Key: "kind", Value: r.Kind}, {Key: "about", Value: r.About}, {Key: "class", Value: r.Class}, {Key: "value", Value: r.Value}, {Key: "text", Value: r.Text()}, {Key: "key", Value: r.Key},
@@ -143,7 +143,7 @@ func (p *program) controlRules() *cobra.Command {
 	})
 }
 
-// spanTo is how far a time is away; "-" for none.
+// spanTo writes the time from now to t, or since t; "-": t is zero.
 func spanTo(t time.Time, format string) string {
 	if t.IsZero() {
 		return "-"
@@ -151,7 +151,7 @@ func spanTo(t time.Time, format string) string {
 	return fmt.Sprintf(format, view.Span(time.Until(t).Abs()))
 }
 
-// ruleName is what a rule concerns, in the words of the command that sets it.
+// ruleName is the kind and the object of a rule, in the words of the command that sets it.
 func ruleName(r inspect.Rule) string {
 	switch {
 	case r.Kind == "class":
@@ -166,7 +166,7 @@ func ruleName(r inspect.Rule) string {
 func (p *program) rules() []*cobra.Command {
 	return []*cobra.Command{p.controlLimit(), p.controlReset(), p.controlClass(
 		&cobra.Command{
-			Use: "timeout CLASS DURATION", Short: "Give the jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
+			Use: "timeout CLASS DURATION", Short: "Give jobs of a class another time limit, from their next run on", Args: arguments(2, "a class, and a time or 0 for no limit"),
 			Example: "  goworker control timeout Report 10m --for 2h",
 		}, "timeout", func(value string) (setClass, error) {
 			limit, err := time.ParseDuration(value)
@@ -178,7 +178,7 @@ func (p *program) rules() []*cobra.Command {
 			}, nil
 		}), p.controlClass(
 		&cobra.Command{
-			Use: "retries CLASS N|" + unlimited, Short: "Have failed jobs of a class run again at most so often", Args: arguments(2, "a class, and a number or "+unlimited),
+			Use: "retries CLASS N|" + unlimited, Short: "Limit how often failed jobs of a class run again", Args: arguments(2, "a class, and a number or "+unlimited),
 			Example: "  goworker control retries Report 0 --why 'the API is down'",
 		}, "retries", func(value string) (setClass, error) {
 			n, err := strconv.Atoi(value)
@@ -193,7 +193,7 @@ func (p *program) rules() []*cobra.Command {
 		})}
 }
 
-// unlimited is the number of retries of jobs that are run again for ever.
+// unlimited is the word for retries without end.
 const unlimited = "unlimited"
 
 // setClass sets something of a class.
@@ -227,7 +227,7 @@ func (p *program) controlLimit() *cobra.Command {
 	var key string
 	c := p.changes(&cobra.Command{
 		Use: "limit NAME NUMBER", Short: "Give a limit another number, or a class a limit", Args: arguments(2, "a limit or a class, and its number"),
-		Long: "limit is limits set. With --class NAME is a class, which needs no limit of its program; with --by each value at that place in the arguments has its own count.\n" +
+		Long: "limit is the same as limits set. With --class, NAME is a class, which needs no limit of its program. With --by, each value at that place in the arguments has its own count.\n" +
 			"Ruby's workers see neither limits nor lanes.",
 		Example: "  goworker control limit SendEmail 3\n  goworker control limit --class Report 5/s --for 1h\n  goworker control limit --class Report 1 --by 0.account",
 	}, func(ctx context.Context, o *operator, args []string) error {

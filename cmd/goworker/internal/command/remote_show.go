@@ -11,8 +11,8 @@ import (
 	"github.com/goworker/goworker/control"
 )
 
-// drawn is what a process answered to a verb of every daemon, for people. ok is false for a verb of a program, and for an answer of another
-// form, as that of another release.
+// drawn writes an answer to a verb of every daemon for people. ok is false for a verb of a program, and for an answer in another form,
+// such as that of another release.
 func (o *operator) drawn(verb string, r control.Reply) (text string, ok bool) {
 	draw := map[string]func(control.Reply) (string, error){
 		control.Stats:      drawnBy(o.drawStats),
@@ -48,7 +48,7 @@ func (o *operator) drawn(verb string, r control.Reply) (text string, ok bool) {
 	return b.String(), true
 }
 
-// drawnBy reads an answer, and has a function draw it.
+// drawnBy reads an answer and draws it by a function.
 func drawnBy[T any](draw func(T) string) func(control.Reply) (string, error) {
 	return func(r control.Reply) (string, error) {
 		var answer T
@@ -90,7 +90,7 @@ func (o *operator) drawClasses(classes []control.ClassAnswer) string {
 	return b.String()
 }
 
-// drawSettings is the table of settings. Those that are not the default are marked.
+// drawSettings draws the table of settings. It marks values that differ from the default.
 func (o *operator) drawSettings(settings []control.SettingAnswer) string {
 	t := view.Table{Columns: []view.Column{{}, {}, {Cut: true}}}
 	for _, s := range settings {
@@ -103,13 +103,13 @@ func (o *operator) drawSettings(settings []control.SettingAnswer) string {
 	return t.Draw(o.room()) + "* is not the default\n"
 }
 
-// drawQueues says which queues a process works, and what keeps it from taking jobs.
+// drawQueues draws the queues of a process, and what keeps it from taking jobs.
 func (o *operator) drawQueues(q control.QueuesAnswer) string {
 	text := view.Pairs(o.room(), [2]string{"queues", escaped(q.Queues)}, [2]string{"order", escaped(q.Order)}, [2]string{"takes jobs", takes(q.Ready)})
 	return text + o.drawReasons(q.Reasons)
 }
 
-// drawReasons says why a process takes no jobs, and what else needs attention.
+// drawReasons draws why a process takes no jobs, and what else needs attention.
 func (o *operator) drawReasons(reasons []string) string {
 	text := ""
 	for _, reason := range reasons {
@@ -125,7 +125,7 @@ func takes(ready bool) string {
 	return "no"
 }
 
-// drawStacks shows where goroutines are, those that are at the same place once.
+// drawStacks draws the stacks of goroutines, equal ones once.
 func (o *operator) drawStacks(s control.StacksAnswer) string {
 	var b strings.Builder
 	b.WriteString(view.Plural(int64(s.Goroutines), "goroutine") + "\n")
@@ -141,7 +141,7 @@ func (o *operator) drawStacks(s control.StacksAnswer) string {
 	return b.String()
 }
 
-// drawStop says what goes on in a process that stops.
+// drawStop draws what a process that stops still does.
 func (o *operator) drawStop(p control.PingAnswer) string {
 	return "stops; " + view.Plural(int64(p.Busy), "job") + " " + map[bool]string{true: "runs", false: "run"}[p.Busy == 1] + " there\n"
 }
@@ -154,7 +154,7 @@ func (o *operator) drawProfile(p savedProfile) string {
 	return o.wrapped(fmt.Sprintf("%s of %s in %s", view.Bytes(p.Bytes), escaped(p.Kind), escaped(p.File)), "  ")
 }
 
-// drawResized says how many jobs ran at a time, how many do, and which run beyond that.
+// drawResized draws the former and the present concurrency, and the jobs that run beyond it.
 func (o *operator) drawResized(c struct {
 	goworker.Resized
 	For float64 `json:"for"`
@@ -166,7 +166,7 @@ func (o *operator) drawResized(c struct {
 	return o.wrapped(text, "  ") + o.drawBusy("beyond that", c.Busy)
 }
 
-// drawRescaled says between which numbers the jobs at a time changed by themselves, and do.
+// drawRescaled draws the former and the present bounds of autoscale.
 func (o *operator) drawRescaled(c control.RescaledAnswer) string {
 	return o.wrapped(fmt.Sprintf("%s → %s%s (its settings say %s), %s", escaped(c.From), escaped(c.To), forSeconds(c.For), escaped(c.Settings), view.Plural(int64(c.Workers), "worker")), "  ")
 }
@@ -180,7 +180,7 @@ func (o *operator) drawVerbs(verbs []control.VerbAnswer) string {
 	return t.Draw(o.room())
 }
 
-// drawRelisted says which queues a process worked, which ones it works, and which workers still have the old ones in their id.
+// drawRelisted draws the former and the present queues of a process, and the workers whose ids still name the former ones.
 func (o *operator) drawRelisted(c goworker.Relisted) string {
 	return o.wrapped(fmt.Sprintf("%s → %s (its settings say %s)", escaped(c.From), escaped(c.To), escaped(c.Settings)), "  ") + o.drawBusy("under the list before", c.Busy)
 }

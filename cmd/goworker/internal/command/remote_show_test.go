@@ -86,6 +86,20 @@ func TestShownAnswers(t *testing.T) {
 			}
 		}
 	}
+	for _, e := range []error{
+		&control.RefusedError{Text: "the verb flush panicked: no cache\x1b[2J, which is a sentence that is too long for a line"},
+		&control.RefusedError{Text: "the verb flush panicked: no cache\x1b[2J\ngoroutine 1:\n\t/src/a.go:3"},
+		&control.SilentError{Age: 700 * time.Millisecond}, &control.SilentError{Age: time.Minute}, &control.SilentError{Gone: true}, &control.SilentError{Off: true}, &control.SilentError{TooOld: true},
+	} {
+		o, out := printer(80)
+		silent, _ := e.(*control.SilentError)
+		refused, _ := e.(*control.RefusedError)
+		if err := o.printAnswer("flush", control.Reply{Process: "web-1:722:be04", Host: "web-1", Name: "mailer", Version: "v0.9.0"}, silent, refused); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(&b, "# %T\n%s\n", e, out)
+		harmless(t, out.String())
+	}
 	compare(t, "remote-answers.txt", b.String())
 }
 

@@ -100,7 +100,7 @@ func TestRemote(t *testing.T) {
 		{"control call autoscale {\"bounds\":\"9..1\"} --yes --key-file=" + key, exitFailed, "as in 5..50"},
 		{"control autoscale off", exitDone, "1..1 → off (its"},
 		{"control queues add mail", exitFailed, "not signed"},
-		{"control queues", exitDone, "Have processes work more queues"},
+		{"control queues", exitDone, "Let processes work more queues"},
 		{"control queues add", exitUsage, "queues as -queues takes them"},
 		{"control queues add mail=2 slow --key-file=" + key, exitDone, "work → work=1,mail=2,slow=1 (its settings say work)"},
 		{"control queues add mail=0", exitUsage, "the weight must be"},

@@ -8,7 +8,7 @@ import (
 	"github.com/goworker/goworker/inspect"
 )
 
-// vitalsPairs is how a process is, for people. What it does not say is "".
+// vitalsPairs are the vitals of a process for people. A value that it has not reported is "".
 func vitalsPairs(p inspect.ProcessInfo) (pairs [][2]string) {
 	v := p.Vitals
 	if !v.At.IsZero() {
@@ -33,7 +33,7 @@ func vitalsPairs(p inspect.ProcessInfo) (pairs [][2]string) {
 	return pairs
 }
 
-// vitalsObject is how a process is in JSON; null: it does not say so.
+// vitalsObject are the vitals of a process in JSON; null: it reports none.
 func vitalsObject(v inspect.Vitals) view.Object {
 	if v.At.IsZero() {
 		return nil
@@ -48,7 +48,7 @@ func vitalsObject(v inspect.Vitals) view.Object {
 	return object
 }
 
-// autoscaleObject is in JSON how a process changes its number of workers.
+// autoscaleObject is the autoscale of a process in JSON.
 func autoscaleObject(a inspect.Autoscale) view.Object {
 	return view.Object{{Key: "min", Value: a.Min}, {Key: "max", Value: a.Max}, {Key: "reason", Value: a.Reason}}
 }

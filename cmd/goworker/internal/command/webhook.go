@@ -18,7 +18,7 @@ const urlVariable = "GOWORKER_WEBHOOK_URL"
 
 // webhook is the noun of webhooks.
 func (p *program) webhook() *cobra.Command {
-	c := &cobra.Command{Use: "webhook", Short: "Send failures, and what is wrong, to an HTTP server or a program", Args: nounArguments,
+	c := &cobra.Command{Use: "webhook", Short: "Send failures and notices of checks to a server or a program", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	c.AddCommand(p.webhookRun(), p.webhookForget())
 	return c
@@ -29,7 +29,7 @@ func (p *program) webhookRun() *cobra.Command {
 	var s webhook.Settings
 	var keyFile string
 	c := p.change(&cobra.Command{
-		Use: "run NAME", Short: "Deliver until a signal to stop", Args: arguments(1, "the name of a webhook"),
+		Use: "run NAME", Short: "Deliver until a signal stops it", Args: arguments(1, "the name of a webhook"),
 		Long: "run delivers failures of jobs and notices of the checks. Processes write failures while one is announced, and for 24 hours after the last deliverer.\n" +
 			"Several deliverers of a name share the deliveries, and need the same flags. The kinds are " + strings.Join(webhook.Kinds(), ", ") + ".",
 		Example: "  goworker webhook run ops --url https://ops.example.com/hook --key-file /etc/goworker/webhook.key\n  goworker webhook run chat --url 'exec:/usr/local/bin/tell-chat' --kind failed,poison,retried",
@@ -58,7 +58,7 @@ func (p *program) webhookRun() *cobra.Command {
 	f.StringVar(&keyFile, "key-file", "", "the file with the key of the signatures ["+webhook.KeyVariable+" has the key itself]")
 	f.StringSliceVar(&s.Kinds, "kind", nil, "the ends of jobs to deliver (default failed,poison)")
 	f.BoolVar(&s.Arguments, "arguments", false, "deliver the arguments of jobs too")
-	f.BoolVar(&s.NoNotices, "no-notices", false, "do not look for what is wrong")
+	f.BoolVar(&s.NoNotices, "no-notices", false, "run no checks and deliver no notices")
 	return c
 }
 
