@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -59,7 +60,10 @@ func (f *fleet) at(id string, place inspect.Place) {
 // taken has a client take a job over HTTP, for a second, from a server that then goes.
 func (f *fleet) taken() {
 	f.Helper()
-	api, err := httpapi.New(f.client, httpapi.Settings{Open: true, QuietAccess: true, Namespaces: map[string]httpapi.Namespace{"bare": {Bare: true}}})
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI(), Logger: slog.New(slog.DiscardHandler)})
+	f.ok(err)
+	defer client.Close()
+	api, err := httpapi.New(client, httpapi.Settings{Open: true, QuietAccess: true, Namespaces: map[string]httpapi.Namespace{"bare": {Bare: true}}})
 	f.ok(err)
 	f.ok(api.Start(f.Context()))
 	redistest.Eventually(f.T, daemontest.Soon, "a job is given over HTTP", func() bool { // a server that connects slowly refuses

@@ -23,10 +23,13 @@ func TestShards(t *testing.T) {
 	f := setup(t)
 	second := redistest.Start(t)
 	file := keyFile(t, strings.Repeat("k", 32))
-	s := goworker.NewShards(goworker.WorkerSettings{
+	settings := goworker.WorkerSettings{
 		Concurrency: 2, AllowNoHandlers: true, Name: "both", LogLevel: "error", Control: goworker.ControlFull, ControlKeyFile: file, DisableSignals: true,
-	}, goworker.Shard{URI: f.redis.URI(), Queues: []string{"a"}}, goworker.Shard{URI: second.URI(), Queues: []string{"b"}})
+	}
+	s := goworker.NewShards(settings, goworker.Shard{URI: f.redis.URI(), Queues: []string{"a"}}, goworker.Shard{URI: second.URI(), Queues: []string{"b"}})
 	defer s.Close()
+	operator := goworker.NewShards(settings, goworker.Shard{URI: f.redis.OperatorsURI(), Queues: []string{"a"}}, goworker.Shard{URI: second.OperatorsURI(), Queues: []string{"b"}})
+	defer operator.Close()
 	var done atomic.Int64
 	s.AddVerb(goworker.Verb{Name: "count", Do: func(context.Context, json.RawMessage) (any, error) { return done.Add(1), nil }})
 	s.AddVerb(profile.Verb())
@@ -35,7 +38,7 @@ func TestShards(t *testing.T) {
 	redistest.Eventually(t, daemontest.Soon, "both shards are ready", func() bool {
 		return !slices.ContainsFunc(s.Daemons(), func(d *goworker.Daemon) bool { return !d.Health().Ready })
 	})
-	c := control.New(s, control.KeyFile(file))
+	c := control.New(operator, control.KeyFile(file))
 	ask := func(verb string, opts ...control.CallOption) control.Result {
 		t.Helper()
 		r, err := control.Gather(c.Do(t.Context(), verb, append(opts, control.Timeout(daemontest.Soon))...))

@@ -48,11 +48,15 @@ func OwnUser(t testing.TB) {
 	}
 }
 
-// minimalUser is the user as a server's setting, so that it still exists after a
-// restart. It has another name, since some tests make a user called worker.
-func minimalUser(t testing.TB) []string {
-	rules := MinimalACL(t)
-	rules[0] = "minimal"
+// minimalUsers are the users of workers and operators as a server's settings, so that they still exist after a
+// restart. They have other names, since some tests make users called as on the page.
+func minimalUsers(t testing.TB) []string {
+	return append(minimal(t, ACLUser, "minimal"), minimal(t, "operator", "operating")...)
+}
+
+func minimal(t testing.TB, user, name string) []string {
+	rules := ACL(t, user)
+	rules[0] = name
 	for i, rule := range rules {
 		if strings.HasPrefix(rule, "~") {
 			rules[i] = "~*"

@@ -62,7 +62,7 @@ func Start(t testing.TB, args ...string) *Server {
 	s := &Server{args: args}
 	if asMinimalUser() {
 		s.login = "minimal:" + ACLPassword + "@"
-		s.args = append(minimalUser(t), args...)
+		s.args = append(minimalUsers(t), args...)
 	}
 	return launch(t, s)
 }
@@ -219,6 +219,11 @@ func (s *Server) answers() bool {
 // URI is the server's address as a setting, without the password. With REDISTEST_ACL
 // in the environment it is that of the user with the least permissions.
 func (s *Server) URI() string { return "redis://" + s.login + s.Addr }
+
+// OperatorsURI is the URI for what operators do: with REDISTEST_ACL that of the user operator of docs/redis.md.
+func (s *Server) OperatorsURI() string {
+	return strings.Replace(s.URI(), "minimal:", "operating:", 1)
+}
 
 // Shown is the URI as errors and logs show it.
 func (s *Server) Shown() string {

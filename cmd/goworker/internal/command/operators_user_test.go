@@ -87,7 +87,7 @@ func scenes(t *testing.T) (all []scene) {
 			return outcome
 		}})
 	}
-	return append(all, scene{"operations", operate}, scene{"priorities", prioritize}, scene{"a lock that is old", relock}, scene{"workflows", flow}, scene{"drain", drain},
+	return append(all, scene{"operations", operate}, scene{"priorities", prioritize}, scene{"a job of a client", held}, scene{"a lock that is old", relock}, scene{"workflows", flow}, scene{"drain", drain},
 		scene{"reading", look}, scene{"remote control", command})
 }
 
@@ -107,6 +107,14 @@ func prioritize(s *stage) string {
 	elsewhere := *s
 	elsewhere.database = "1"
 	return outcomes + elsewhere.plays("enqueue A -q mail") + strings.Join(s.List(s.T, "LRANGE", "resque:queue:mail", 0, -1), " ")
+}
+
+// held cancels a job that a client holds over HTTP.
+func held(s *stage) string {
+	s.Do(s.T, "SADD", "resque:queues", "mail")
+	s.Do(s.T, "HSET", "resque:go:leased", "4:maila", jobA)
+	s.Do(s.T, "ZADD", "resque:go:leases", 9999999999999, "4:maila")
+	return s.plays("control cancel a --yes") + fmt.Sprint(s.Int(s.T, "ZCARD", "resque:go:cancelled"))
 }
 
 // relock has the job of a lock looked for, that was seen long ago, among other jobs.
