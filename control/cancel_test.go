@@ -91,13 +91,13 @@ func TestCancel(t *testing.T) {
 	f.one("Laned", "over HTTP")
 	f.taken()
 	cancel("over HTTP")
+	f.ok(c.PauseClass(ctx, "Laned")) // a process that works learns of a rule a moment after it was set
 	d := f.start("first", r.held(gate))
 
 	f.one("Hold", "running")
 	f.one("Deaf", "deaf")
 	f.one("Fails", "retried")
 	f.one("Laned", "delayed", goworker.ProcessIn(time.Hour))
-	f.ok(c.PauseClass(ctx, "Laned"))
 	f.one("Laned", "laned")
 	f.one("Laned", "lifted")
 	f.at("laned", inspect.InLane)

@@ -273,28 +273,25 @@ func TestTimeoutAndRetries(t *testing.T) {
 			return errors.New("no luck")
 		}, goworker.Retry(2, goworker.Exponential{Base: time.Millisecond}), goworker.Alias("OldA"))
 	})
-	failed := func(n int) {
+	ended := 0
+	// run has jobs run, one after the other, until one runs as the rules now say: a process learns of a rule a moment after it was set.
+	run := func(class string, n int, what string, want func(runs, limited int) bool) {
 		t.Helper()
-		redistest.Eventually(t, daemontest.Soon, "the job has failed", func() bool { return f.redis.Int(t, "LLEN", "resque:failed") == n })
+		redistest.Eventually(t, daemontest.Soon, what, func() bool {
+			runs, limited := len(r.of(fmt.Sprint("A", n))), len(r.of("limited"))
+			f.enqueue(class, n)
+			ended++
+			redistest.Eventually(t, daemontest.Soon, "the job has failed", func() bool { return f.redis.Int(t, "LLEN", "resque:failed") == ended })
+			return want(len(r.of(fmt.Sprint("A", n)))-runs, len(r.of("limited"))-limited)
+		})
 	}
 	f.ok(c.Retries(ctx, "A", 0))
 	f.ok(c.Timeout(ctx, "A", time.Hour))
-	f.enqueue("A", 1)
-	failed(1)
-	if got := r.of("A"); len(got) != 1 || len(r.of("limited")) != 1 {
-		t.Errorf("it ran as %q, %d times with a limit", got, len(r.of("limited")))
-	}
-	f.enqueue("OldA", 3)
-	failed(2)
-	if len(r.of("A3")) != 1 || len(r.of("limited")) != 2 {
-		t.Errorf("a job with an alias of the class ran %d times, %d times with a limit", len(r.of("A3")), len(r.of("limited")))
-	}
+	once := func(runs, limited int) bool { return runs == 1 && limited == 1 }
+	run("A", 1, "a job of the class runs once, with a limit", once)
+	run("OldA", 3, "a job with an alias of the class runs once, with a limit", once)
 	f.ok(c.ResetClass(ctx, "A"))
-	f.enqueue("A", 2)
-	failed(3)
-	if got := r.of("A2"); len(got) < 2 || len(r.of("limited")) != 2 {
-		t.Errorf("after the reset it ran as %q, %d times with a limit", got, len(r.of("limited")))
-	}
+	run("A", 2, "after the reset a job runs three times, without a limit", func(runs, limited int) bool { return runs == 3 && limited == 0 })
 	if c.Retries(ctx, "A", -2) == nil || c.Timeout(ctx, "A", -1) == nil {
 		t.Error("a rule that makes no sense is no error")
 	}

@@ -189,10 +189,11 @@ func operate(s *stage) (outcomes string) {
 	for _, args := range []string{
 		"jobs rm class:B --yes", "operations show ID", "operations stop ID", "operations resume ID --yes", "bin ls", "operations undo ID --yes", "queues clear mail --yes", "bin empty --yes", "audit",
 	} {
-		if strings.Contains(args, "ID") {
-			args = strings.Replace(args, "ID", newest(), 1)
+		words := strings.Fields(args)
+		if i := slices.Index(words, "ID"); i >= 0 {
+			words[i] = newest()
 		}
-		outcome, _ := s.does("", strings.Fields(args)...)
+		outcome, _ := s.does("", words...)
 		outcomes += outcome + " "
 	}
 	return fmt.Sprint(outcomes, s.Int(s.T, "LLEN", "resque:queue:mail"))
