@@ -134,12 +134,20 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return prefix.Of(err)
 	}
+	over, closed := make(chan struct{}), make(chan struct{})
 	go func() { // also while parts still start
+		defer close(closed)
 		select {
 		case <-r.stop.Begun():
 		case <-d.group.Begun():
+		case <-over:
+			return
 		}
 		d.poller.close()
+	}()
+	defer func() {
+		close(over)
+		<-closed
 	}()
 	left, broken, err := r.crew.Run(ctx, r.stop, append(parts, d.hooks.part()), func(ctx context.Context) {
 		d.started(r)
