@@ -318,7 +318,7 @@ func TestContextEndsRetries(t *testing.T) {
 	c, set := setup(t, server, 1)
 	c.Retries = time.Hour
 	server.Do(t, "REPLICAOF", "127.0.0.1", "1")
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_, err := c.Enqueue(ctx, set, []outcome.Push{{Queue: "q", Name: "C"}})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "READONLY") || Unconfirmed(err) != strings.Contains(err.Error(), "no answer came") {
