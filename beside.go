@@ -42,6 +42,14 @@ func Beside(n *neighbor.Neighbor, c *Client) error {
 	return nil
 }
 
+// Measured gives package metrics what the processes of the client's daemons have counted. No program can name the type of its
+// parameter.
+func (c *Client) Measured(add func(neighbor.Measured)) {
+	for _, e := range c.redises {
+		add(neighbor.Measured{Meter: e.meter})
+	}
+}
+
 // base is what a part beside the client gets.
 func (c *client) base() part.Base {
 	return part.Base{Log: c.log, Outages: logging.NewOutages(c.log, clock.System), Store: c.Store, Dialer: c.dialer, Clock: clock.System}

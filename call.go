@@ -9,6 +9,7 @@ import (
 
 	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/workflow"
 )
@@ -198,7 +199,7 @@ func (e *callError) Error() string {
 	text := fmt.Sprintf("%s; argument %d is %s", e.text, e.misfit.Index, e.misfit.Found)
 	if e.misfit.Index == 0 {
 		n, _ := strconv.Atoi(e.misfit.Found)
-		text = fmt.Sprintf("%s; the call gives %s", e.text, count(n, "argument"))
+		text = fmt.Sprintf("%s; the call gives %s", e.text, part.Count(n, "argument"))
 	}
 	return text
 }

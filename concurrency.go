@@ -4,12 +4,15 @@ import (
 	"errors"
 	"time"
 
+	"github.com/goworker/goworker/internal/autoscale"
+	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/roster"
+	"github.com/goworker/goworker/internal/setting"
 )
 
-// This file has the changes of the concurrency and of the queues while the daemon runs.
+// This file has what changes while the daemon runs: the concurrency, the queues, and what a configuration file changes.
 
 // Resized is the result of a change of the concurrency.
 type Resized struct {
@@ -60,3 +63,22 @@ func resized(c roster.Change[int], err error) (Resized, error) {
 
 // errNotRunning is returned by what changes a run while there is none.
 var errNotRunning = errors.New("the daemon does not run: call Run or Work first, or change the settings")
+
+// settingTable is the settings, for package config and the command.
+var settingTable = setting.NewTable(settingRows, func(from setting.Sources) ([]setting.Shown, time.Duration, error) {
+	c, err := WorkerSettings{}.configFrom(false, from)
+	if err != nil {
+		return nil, 0, err
+	}
+	return setting.Show(settingRows, &c.WorkerSettings, c.origins), StopTime(c.WorkerSettings), nil
+})
+
+// caps are what the reaper goes by.
+func (c config) caps() fleet.Caps {
+	return fleet.Caps{RecoverLimit: c.RecoverLimit, FailedMaxSize: c.FailedMaxSize, FailedMaxAge: c.FailedMaxAge}
+}
+
+// bounds are those within which the number of workers changes by itself.
+func (c config) bounds() autoscale.Bounds {
+	return autoscale.Bounds{Min: c.Concurrency, Max: c.ConcurrencyMax, Age: c.ScaleAge, Fast: c.ScaleUp == ScaleFast}
+}

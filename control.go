@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
-	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/health"
@@ -14,6 +12,7 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 	wire "github.com/goworker/goworker/internal/resque/control"
 	"github.com/goworker/goworker/internal/roster"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // Verb is something that operators can ask a program to do while it runs, beside what every daemon does: to flush a cache, to say
@@ -47,16 +46,16 @@ func (v Verb) own() control.Verb {
 	return own
 }
 
-// controlKey reads the key of commands; nil: the settings name none.
-func (c config) controlKey() ([]byte, error) {
+// controlKey returns what reads the key of commands, which may be replaced while the program runs; nil: the settings name none.
+func (c config) controlKey() func() ([]byte, error) {
 	if c.ControlKeyFile == "" {
-		return nil, nil
+		return nil
 	}
-	return wire.ReadKey(c.ControlKeyFile)
+	return func() ([]byte, error) { return wire.ReadKey(c.ControlKeyFile) }
 }
 
 // newControl makes the part that obeys operators, with the verbs of every daemon and those of the program.
-func newControl(b part.Base, c config, key []byte, p *poller, l *fleet.Lease, program control.Program, verbs []Verb) *control.Control {
+func newControl(b part.Base, c config, key func() ([]byte, error), p *poller, l *fleet.Lease, program control.Program, verbs []Verb) *control.Control {
 	obeys := control.ParseLevel(c.Control)
 	k := control.New(b, control.Config{Level: obeys, Key: key, Unsigned: c.ControlUnsigned, Common: program.Common, Now: l.Now, Since: l.Since, Process: l.Process})
 	for _, v := range verbs {
@@ -97,22 +96,12 @@ func (p *poller) ahead(ctx context.Context) ([]wire.Job, error) {
 
 // shown are the settings as an operator may see them: without a password, and without the values of program code.
 func (c config) shown(present roster.List) (all []wire.Setting) {
-	settings := reflect.ValueOf(c.WorkerSettings)
-	for _, row := range settingRows {
-		if row.Field == "Logger" {
-			continue
+	for _, s := range setting.Show(settingRows, &c.WorkerSettings, c.origins) {
+		one := wire.Setting{Name: s.Field, Value: s.Value, Default: s.Constant, Source: s.Origin.String()}
+		if s.Field == "QueuesString" {
+			one.Value, one.Default = present.String(), false
 		}
-		field := settings.FieldByName(row.Field)
-		s := wire.Setting{Name: row.Field, Value: fmt.Sprint(field), Default: field.Interface() == row.Default || row.Default == nil && field.IsZero()}
-		switch {
-		case row.Field == "URI":
-			s.Value = conn.RedactURI(s.Value)
-		case row.Field == "QueuesString":
-			s.Value, s.Default = present.String(), false
-		case row.Field == "Concurrency" && c.ConcurrencyMax > 0:
-			s.Value, s.Default = fmt.Sprintf("%d..%d", c.Concurrency, c.ConcurrencyMax), false
-		}
-		all = append(all, s)
+		all = append(all, one)
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -31,6 +32,7 @@ import (
 	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/sdnotify"
 	"github.com/goworker/goworker/internal/sweep"
 )
 
@@ -49,10 +51,12 @@ type Daemon struct {
 	common *control.Common         // of all shards; nil: this daemon is none of several
 	whole  reach                   // of all shards; nil: this daemon is none of several
 	hooks  hookList
+	lives  atomic.Pointer[sdnotify.Judge] // see SetWatchdog
 
 	recurring scheduler.Table
 	tally     *health.Tally
 	gate      *gate.Gate
+	maxRSS    *atomic.Int64 // of the settings, or as the configuration file has changed it; of all shards
 
 	// Guarded by the endpoint's mutex.
 	parts   []part.Part
@@ -62,6 +66,7 @@ type Daemon struct {
 
 	// Of the current run, written before its goroutines start.
 	config  config
+	applied config // config, as the configuration file has changed it meanwhile; guarded by the endpoint's mutex
 	log     *slog.Logger
 	store   resque.Store
 	dialer  conn.Dialer
@@ -91,7 +96,7 @@ type Daemon struct {
 // New returns a Daemon with the given settings. They are checked by Init, Run and
 // Work, which return an error that names what is wrong.
 func New(settings WorkerSettings) *Daemon {
-	d := &Daemon{endpoint: newEndpoint(settings, newRegistry()), tally: health.NewTally(clock.System), gate: new(gate.Gate)}
+	d := &Daemon{endpoint: newEndpoint(settings, newRegistry()), tally: health.NewTally(clock.System), gate: new(gate.Gate), maxRSS: new(atomic.Int64)}
 	d.hooks.fail = d.hookPanicked
 	provideComplete(d.registry, func() []access.Redis { return []access.Redis{lender{d.endpoint}} })
 	provideStart(d.registry, d.Client)

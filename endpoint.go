@@ -20,11 +20,13 @@ import (
 	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/feature/events"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // endpoint is one Redis as the program reaches it: the settings, the connections, and the
@@ -34,10 +36,12 @@ type endpoint struct {
 	command  *commandLine // only the default daemon has one
 	registry *registry
 	features []func(outcome.Deps) outcome.Feature // before those of the list; only tests add some
+	meter    *meter.Meter
 
 	mu         sync.Mutex
 	settings   WorkerSettings
-	configured bool // SetSettings was called
+	configured bool         // SetSettings was called
+	file       setting.File // the configuration file; nil: the program reads none
 	openers    map[string]conn.Opener
 	client     *client          // nil before init and after close
 	closed     bool             // close was called, and init for work was not since
@@ -61,7 +65,7 @@ type client struct {
 }
 
 func newEndpoint(settings WorkerSettings, r *registry) *endpoint {
-	return &endpoint{settings: settings, configured: true, registry: r}
+	return &endpoint{settings: settings, configured: true, registry: r, meter: meter.New()}
 }
 
 // set replaces the settings, for the next init.
@@ -85,14 +89,17 @@ func (e *endpoint) init(work bool) (*client, error) {
 		if err := e.command.Parse(os.Args[1:], e.configured || !work); err != nil {
 			return nil, err
 		}
-		settings = e.command.apply(settings)
 	}
 	if e.client != nil && (!work || e.fleet != nil) {
 		return e.client, nil
 	}
-	c, err := settings.config(work)
+	c, err := e.resolve(settings, work)
 	if err != nil {
 		return nil, err
+	}
+	if c.file != nil {
+		c.file.Accept(false)
+		e.registry.lay(c.file)
 	}
 	if _, err := e.registry.limits.Numbers(); err != nil && work {
 		return nil, prefix.Of(err)
@@ -115,7 +122,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
-			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Releases: new(producer.Releases), Hearer: heard,
+			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Coalescer: new(producer.Coalescer), Types: new(resque.Types), Releases: new(producer.Releases), Hearer: heard, Meter: e.meter,
 			Soft: func(k resque.KeyError) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},
@@ -133,6 +140,27 @@ func (e *endpoint) init(work bool) (*client, error) {
 	made.settled = sync.OnceValue(func() settled { return made.newSettled(e.registry, added) })
 	e.closed = false
 	return e.client, nil
+}
+
+// resolve returns the settings with those of the command line, the environment and the configuration file. The caller holds the mutex.
+func (e *endpoint) resolve(settings WorkerSettings, work bool) (c config, err error) {
+	return e.resolveFrom(e.file, settings, work)
+}
+
+func (e *endpoint) resolveFrom(f setting.File, settings WorkerSettings, work bool) (c config, err error) {
+	from := setting.Sources{Getenv: os.Getenv, Given: e.command.given}
+	if e.command != nil {
+		settings = e.command.apply(settings)
+	}
+	var file *setting.Content
+	if f != nil {
+		if file, err = f.Read(e.command.file()); file != nil {
+			from.File = file.Texts
+		}
+	}
+	c, wrong := settings.configFrom(work && err == nil, from)
+	c.file = file
+	return c, prefix.Of(setting.Join(err, wrong))
 }
 
 // register makes URIs of a scheme known, from the next init on. A nil opener unregisters it.
@@ -207,11 +235,8 @@ func (e *endpoint) namespace() string {
 	if e.client != nil {
 		return e.client.config.Namespace
 	}
-	settings := e.settings
-	if e.command != nil {
-		settings = e.command.apply(settings)
-	}
-	return resque.New(settings.Namespace).Namespace()
+	c, _ := e.resolve(e.settings, false) // a mistake is an error of init
+	return resque.New(c.Namespace).Namespace()
 }
 
 // now returns the time by Redis's clock while a daemon runs, and by this machine's clock
@@ -264,4 +289,25 @@ func (l lender) Alone(ctx context.Context, f func(s resque.Store, c redis.Conn) 
 	line := conn.Line{Dialer: client.dialer}
 	defer line.Close()
 	return prefix.Of(line.Once(ctx, func(c redis.Conn) error { return f(client.Store, c) }))
+}
+
+// Pool lends from other connections than those of the endpoint.
+func (l lender) Pool(connections int) (other access.Redis, end func(), err error) {
+	client, err := l.init(false)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool := conn.NewPool(client.dialer, connections)
+	return pooled{l, client.Store, pool}, func() { pool.Close(ErrClosed) }, nil
+}
+
+// pooled is a lender with other connections.
+type pooled struct {
+	lender
+	store resque.Store
+	pool  *conn.Pool
+}
+
+func (p pooled) Do(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error {
+	return prefix.Of(p.pool.Do(ctx, func(c redis.Conn) error { return f(p.store, c) }))
 }

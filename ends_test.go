@@ -253,7 +253,7 @@ func (e *endTest) take() {
 		}
 		numbers, err := e.class.limits.Numbers()
 		e.must(err)
-		_, err = e.store.Sort(e.c, "work", [][]byte{raw}, []resque.Lane{lane})
+		_, _, err = e.store.Sort(e.c, "work", [][]byte{raw}, []resque.Lane{lane}, 0)
 		e.must(err)
 		x.Want, x.Asks, x.Take = 0, nil, &resque.Take{Want: 1, Lanes: []resque.Lane{lane}, Numbers: numbers}
 	}

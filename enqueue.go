@@ -104,6 +104,7 @@ func (c *enqueueChain) enqueue(ctx context.Context, items []Item, send EnqueueFu
 //   - Priority: run it before others of its queue
 //   - Stamp: the payload says when it came
 //   - WithMeta: texts beside the arguments
+//   - WithTrace: texts of its trace
 //   - WithResult, CaptureLogs: keep what becomes of it, and its log lines
 //   - Named, After, Immutable, Spread, Inline, Ignored, External: for steps of workflows alone; see StepOption
 //
@@ -121,6 +122,7 @@ type enqueueOptions struct {
 	at     time.Time // zero: now
 	in     time.Duration
 	resque bool   // at is for resque-scheduler's schedule
+	traced bool   // the job carries a trace, unless that schedule has it
 	step   asStep // nil: the job is no step of a workflow
 }
 
@@ -192,6 +194,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, step asStep) error {
 	if p.Queue == "" {
 		p.Queue = queueOf(p.Class)
 	}
+	o.named = o.named || o.traced && !o.resque
 	_, ofClass := outcome.Get[*enqueueOptions](p.Class)
 	p.At, p.In, p.ID, p.Chosen, p.Ruby = o.at, o.in, o.id, o.id != "", o.resque && !ofClass
 	switch {

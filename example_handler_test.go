@@ -162,6 +162,13 @@ func ExampleIsolated() {
 	}})
 }
 
+// Many short jobs share a process, which ends after a thousand of them, or with the first that harms it. On Linux.
+func ExampleReuse() {
+	goworker.Register("Resize", func(ctx context.Context, file string) error { return nil },
+		goworker.Isolated(goworker.Reuse(1000), goworker.MaxMemory(512<<20)),
+	)
+}
+
 // What only the daemon needs is left out in the children of isolated jobs.
 func ExampleIsolatedChild() {
 	if !goworker.IsolatedChild() {

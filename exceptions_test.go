@@ -636,7 +636,7 @@ func registerIsolated(d *goworker.Daemon, uri string) (payloads map[string]strin
 	add("garbage", func() { _, _ = syscall.Write(4, []byte("Content-Type: text/html")); select {} }, `[]`)
 	add("other plans", func() {}, `[]`, goworker.ChildEnv(childMain+"=return"))
 	add("limit while starting", func() {}, `[]`, goworker.ChildEnv(childMain+"=hang"), goworker.HardTimeout(500*time.Millisecond))
-	add("limit", func() { select {} }, `[]`, goworker.HardTimeout(5*time.Second), goworker.KillGrace(50*time.Millisecond))
+	add("limit", func() { select {} }, `[]`, goworker.HardTimeout(5*time.Second), goworker.KillGrace(3*time.Second)) // in which it says where it is
 	add("limit and error", func(ctx context.Context) error { <-ctx.Done(); return plainFailure{} }, `[]`, goworker.HardTimeout(5*time.Second))
 	if runtime.GOOS == "linux" {
 		add("memory", func() {

@@ -8,9 +8,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/link"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -68,7 +71,7 @@ func (p *poller) turn(ctx context.Context) {
 
 // begin starts another session: at the start, or after the lease was lost.
 func (p *poller) begin(s *fleet.Session) {
-	p.record.Begin(s)
+	p.Meter.Add(meter.Duplicate, p.record.Begin(s))
 	p.fenced, p.reaped, p.resyncs, p.lost = false, false, false, false
 	p.source.Changed(nil, true)
 }
@@ -164,7 +167,7 @@ func (p *poller) answer(ctx context.Context, r link.Reply) {
 		return
 	}
 	now := p.Clock.Now()
-	p.keeper.Served(now)
+	p.keeper.Served(now, now.Sub(p.sentAt), len(x.Done)+len(x.Ended)+len(r.Jobs))
 	p.pace.Trip(now.Sub(p.sentAt))
 	if r.Missing > 0 {
 		p.sayOnce("lost", "Redis lost the records of jobs that were running; their outcomes are counted all the same", "process", x.Process)
@@ -207,6 +210,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 // complain logs that Redis refused a key or that a key is wrong, once for each key and
 // reason.
 func (p *poller) complain(e resque.KeyError) {
+	p.Meter.Failed(redis.Error(e.Reason))
 	p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Advice())
 }
 

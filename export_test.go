@@ -138,7 +138,8 @@ func SortAs(d, other *Daemon, c redis.Conn, queue string, payload []byte) (left 
 	if !held {
 		return 0, errors.New("the job has no limits")
 	}
-	return d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane})
+	left, _, err = d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane}, 0)
+	return left, err
 }
 
 // TimingHash is what Redis holds of a schedule's timing.

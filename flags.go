@@ -2,6 +2,7 @@ package goworker
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,10 +12,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goworker/goworker/internal/argv"
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/resque/history"
 	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/setting"
 )
@@ -90,10 +93,35 @@ func (c *commandLine) apply(s WorkerSettings) WorkerSettings {
 	return s
 }
 
+// addFile adds the flag with the path of the configuration file, unless the program has one of that name.
+func (c *commandLine) addFile() {
+	if c != nil {
+		c.Add(func(set *pflag.FlagSet) {
+			set.String("config", "", "path to a configuration file in YAML [GOWORKER_CONFIG]")
+		})
+	}
+}
+
+// file returns the value of that flag.
+func (c *commandLine) file() (path string) {
+	if c != nil {
+		c.Read(func() { path, _ = c.Flags.GetString("config") })
+	}
+	return path
+}
+
+// given reports whether the command line has a flag.
+func (c *commandLine) given(flag string) (given bool) {
+	if c != nil {
+		c.Read(func() { given = c.Flags.Changed(flag) })
+	}
+	return given
+}
+
 // settingRows are all settings, with their flags, variables, defaults and checks. A test
 // compares them with docs/configuration.md. Flags take effect in this order.
 var settingRows = []setting.Row[WorkerSettings]{
-	{Field: "QueuesString", Also: "Queues", Flag: "queues", Help: "a comma-separated list of Resque queues", Parse: queues.CheckList,
+	{Field: "QueuesString", Also: "Queues", Flag: "queues", Help: "a comma-separated list of Resque queues", Live: true, Wrong: queues.CheckList,
 		Put: func(s *WorkerSettings) { s.Queues = nil }},
 	{Field: "Order", Flag: "order", Derived: "by the list", Allowed: []string{OrderStrict, OrderWeighted, OrderRoundRobin},
 		Help: "how queues are chosen: strict, weighted or round-robin (weighted if a queue has a weight, else strict)"},
@@ -101,43 +129,47 @@ var settingRows = []setting.Row[WorkerSettings]{
 	// -exit-on-complete=false must not undo -interval=0, so this row comes later.
 	{Field: "PollInterval", Also: "IntervalFloat Interval", Flag: "interval", Default: DefaultInterval,
 		Help: "sleep interval when no jobs are found", Put: putInterval, Check: checkInterval},
-	{Field: "Concurrency", Upto: "ConcurrencyMax", Flag: "concurrency", Default: DefaultConcurrency, Help: "the maximum number of concurrently executing jobs", Check: checkConcurrency},
-	{Field: "ScaleAge", Flag: "scale-age", Default: DefaultScaleAge, Help: "how long a job may wait before -concurrency=5..50 tries more workers"},
-	{Field: "ScaleUp", Flag: "scale-up", Default: ScaleCareful, Allowed: []string{ScaleCareful, ScaleFast}, Help: "how -concurrency=5..50 tries more workers: careful or fast"},
+	{Field: "Concurrency", Upto: "ConcurrencyMax", Flag: "concurrency", Live: true, Default: DefaultConcurrency, Help: "the maximum number of concurrently executing jobs", Check: checkConcurrency},
+	{Field: "ScaleAge", Flag: "scale-age", Live: true, Default: DefaultScaleAge, Help: "how long a job may wait before -concurrency=5..50 tries more workers"},
+	{Field: "ScaleUp", Flag: "scale-up", Live: true, Default: ScaleCareful, Allowed: []string{ScaleCareful, ScaleFast}, Help: "how -concurrency=5..50 tries more workers: careful or fast"},
 	{Field: "Connections", Flag: "connections", Default: DefaultConnections, Help: "the maximum number of connections to the Redis database"},
 	// The default shown is not the environment's: that may hold a password.
-	{Field: "URI", Flag: "uri", Env: []string{"REDIS_PROVIDER", "REDIS_URL"}, Environment: setting.URI, Default: DefaultURI,
+	{Field: "URI", Flag: "uri", Env: []string{"REDIS_PROVIDER", "REDIS_URL"}, Environment: setting.URI, Default: DefaultURI, Redact: conn.RedactURI,
 		Help: "the URI of the Redis server"},
+	{Field: "URIFile", Flag: "uri-file", Path: true, Env: []string{"REDIS_URL_FILE"}, Rival: "URI", Credential: "goworker-uri",
+		Help: "path to a file with that URI, whose user and password are read again at each dial"},
+	{Field: "PasswordFile", Flag: "password-file", Path: true, Env: []string{"REDIS_PASSWORD_FILE"}, Credential: "goworker-password", Check: checkPassword,
+		Help: "path to a file with the password of Redis, which is read again at each dial"},
 	{Field: "Namespace", Flag: "namespace", Default: DefaultNamespace, Help: "the Redis namespace",
 		Check: func(s *WorkerSettings) error { s.Namespace = resque.New(s.Namespace).Namespace(); return nil }},
-	{Field: "UseNumber", Flag: "use-number",
+	{Field: "UseNumber", Flag: "use-number", Live: true,
 		Help: "use json.Number instead of float64 when decoding numbers in JSON. will default to true soon"},
 	{Field: "FailureBackend", Flag: "failure-backend", Env: []string{"FAILURE_BACKEND"}, Default: FailureRedis,
 		Allowed: []string{FailureRedis, FailureRedisMultiQueue}, Help: "where failures are filed: redis or redis_multi_queue"},
-	{Field: "Hostname", Flag: "hostname", Derived: "the system's", Help: "the name of this machine in worker ids (the system's)", Parse: setting.CheckHostname, Check: checkHostname},
-	{Field: "LogLevel", Flag: "log-level", Default: DefaultLogLevel, Allowed: []string{"debug", "info", "warn", "error"},
+	{Field: "Hostname", Flag: "hostname", Derived: "the system's", Help: "the name of this machine in worker ids (the system's)", Wrong: setting.CheckHostname, Check: checkHostname},
+	{Field: "LogLevel", Flag: "log-level", Live: true, Default: DefaultLogLevel, Allowed: []string{"debug", "info", "warn", "error"},
 		Help: "the least level that is logged: debug, info, warn or error"},
 	{Field: "LogFormat", Flag: "log-format", Default: DefaultLogFormat, Allowed: []string{"text", "json"}, Help: "how lines are logged: text or json"},
 	{Field: "Logger"},
-	{Field: "TLSCertPath", Flag: "tls-cert", Help: "path to a custom CA cert"},
-	{Field: "TLSClientCertPath", Flag: "tls-client-cert", Help: "path to the certificate to show the Redis server", Check: checkClientCert},
-	{Field: "TLSClientKeyPath", Flag: "tls-client-key", Help: "path to the key of that certificate"},
+	{Field: "TLSCertPath", Flag: "tls-cert", Path: true, Help: "path to a custom CA cert"},
+	{Field: "TLSClientCertPath", Flag: "tls-client-cert", Path: true, Help: "path to the certificate to show the Redis server", Check: checkClientCert},
+	{Field: "TLSClientKeyPath", Flag: "tls-client-key", Path: true, Help: "path to the key of that certificate"},
 	{Field: "SkipTLSVerify", Flag: "insecure-tls", Help: "skip TLS validation"},
 	{Field: "WaitReplicas", Flag: "wait-replicas", Help: "how many replicas must have an enqueued job"},
 	{Field: "EnqueueBuffer", Flag: "enqueue-buffer", Help: "how many enqueued jobs are kept in memory while Redis is away"},
 	{Field: "MaxPayload", Flag: "max-payload", Default: DefaultMaxPayload, Max: payload.MaxSize, Bytes: true,
 		Help: "how many bytes a job's payload may have, as in 512k or 64MiB"},
-	{Field: "MaxRSS", Flag: "max-rss", Bytes: true, Help: "how much memory the process may have before it drains and ends, as in 2GiB; 0 = any"},
-	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Default: DefaultShutdownTimeout, None: "NoTimeout",
+	{Field: "MaxRSS", Flag: "max-rss", Live: true, Bytes: true, Help: "how much memory the process may have before it drains and ends, as in 2GiB; 0 = any"},
+	{Field: "ShutdownTimeout", Flag: "shutdown-timeout", Live: true, Default: DefaultShutdownTimeout, None: "NoTimeout",
 		Help: "how long running jobs may go on after a signal to stop; 0 = no limit"},
 	{Field: "ConnectTimeout", Default: DefaultConnectTimeout, None: "NoTimeout"},
 	{Field: "ReadTimeout", Default: DefaultReadTimeout, None: "NoTimeout"},
 	{Field: "WriteTimeout", Default: DefaultWriteTimeout, None: "NoTimeout"},
-	{Field: "RecoverLimit", Flag: "recover-limit", Default: DefaultRecoverLimit, None: "NoLimit",
+	{Field: "RecoverLimit", Flag: "recover-limit", Live: true, Default: DefaultRecoverLimit, None: "NoLimit",
 		Help: "how often a job may be found running in dead processes before it is filed as failed; 0 = no limit"},
-	{Field: "FailedMaxSize", Flag: "failed-max-size", None: "NoLimit",
+	{Field: "FailedMaxSize", Flag: "failed-max-size", Live: true, None: "NoLimit",
 		Help: "how many failures a failure list may hold; the oldest of more are removed; 0 = no limit"},
-	{Field: "FailedMaxAge", Flag: "failed-max-age", None: "NoLimit",
+	{Field: "FailedMaxAge", Flag: "failed-max-age", Live: true, None: "NoLimit",
 		Help: "how long ago a job may have failed before its failure is removed, as in 30d; 0 = no limit"},
 	{Field: "LeaveDelayed", Flag: "leave-delayed", Help: "leave the delayed jobs that resque-scheduler knows to it"},
 	{Field: "LeaveUnknown", Flag: "leave-unknown", Help: "leave jobs of classes that have no handler here to other workers"},
@@ -148,13 +180,15 @@ var settingRows = []setting.Row[WorkerSettings]{
 	{Field: "DynamicSchedule", Flag: "dynamic-schedule", Env: []string{"DYNAMIC_SCHEDULE"}, Environment: setting.Dynamic,
 		Help: "fire the recurring schedules that are in Redis for all schedulers"},
 	{Field: "Stamp", Flag: "stamp", Help: "have the payloads of enqueued jobs say when they were enqueued"},
+	{Field: "NoErrorInPayload", Flag: "no-error-in-payload", Help: "have the payloads of retried jobs not say why they failed"},
 	{Field: "History", Flag: "history", Default: HistoryOn, Allowed: []string{HistoryOn, HistoryOff},
 		Help: "whether this process counts its jobs for the fleet's history: on or off"},
 	{Field: "Control", Flag: "control", Default: ControlOn, Allowed: []string{ControlOff, ControlOn, ControlFull},
 		Help: "which commands of operators this process obeys: off, on or full", Check: checkControl},
-	{Field: "ControlKeyFile", Flag: "control-key-file", Help: "path to the key that the commands of full are signed with"},
+	{Field: "ControlKeyFile", Flag: "control-key-file", Path: true, Credential: "goworker-control-key", Help: "path to the key that the commands of full are signed with"},
 	{Field: "ControlUnsigned", Flag: "control-unsigned", Help: "obey the commands of full without a signature"},
 	{Field: "Name", Flag: "name", Derived: "the program's", Help: "what operators address this process by (the program's file name)", Check: checkName},
+	{Field: "AppVersion", Flag: "app-version", Env: []string{"APP_VERSION"}, Help: "the version of the program, for operators", Check: checkAppVersion},
 	{Field: "DisableSignals"},
 	{Field: "DisableTracking"},
 	{Field: "AllowNoHandlers"},
@@ -180,7 +214,7 @@ func checkInterval(s *WorkerSettings) error {
 	case s.Interval < 0:
 		return fmt.Errorf("%s is %v: it must be positive, or 0 for %v", "Interval", s.Interval, DefaultInterval)
 	default:
-		s.PollInterval = s.Interval.duration()
+		s.PollInterval = s.Interval.Duration()
 	}
 	return nil
 }
@@ -204,9 +238,25 @@ func checkControl(s *WorkerSettings) error {
 	return nil
 }
 
+func checkAppVersion(s *WorkerSettings) error {
+	if !history.IsVersion(s.AppVersion) && s.AppVersion != "" {
+		return fmt.Errorf("AppVersion is %.120q: it must have at most %d bytes of UTF-8, and no control characters", s.AppVersion, history.MostVersion)
+	}
+	return nil
+}
+
 func checkName(s *WorkerSettings) error {
 	if s.Name == "" {
 		s.Name = filepath.Base(os.Args[0])
+	}
+	return nil
+}
+
+func checkPassword(s *WorkerSettings) error {
+	if _, login := conn.SplitLogin(s.URI); s.PasswordFile != "" && login != nil {
+		if _, given := login.Password(); given {
+			return errors.New("the URI has a password, and PasswordFile names a file with one (flag -password-file): leave one of them out")
+		}
 	}
 	return nil
 }

@@ -74,19 +74,19 @@ func TestApply(t *testing.T) {
 		"--tls-cert=ca", "--tls-client-cert=cc", "--tls-client-key=ck", "--exit-on-complete=false", "--use-number=false", "--insecure-tls=false",
 		"--order=strict", "--shutdown-timeout=1m", "--recover-limit=2", "--failure-backend=redis", "--rails-json=false", "--hostname=h",
 		"--log-level=warn", "--log-format=json", "--max-payload=10", "--max-rss=2GiB", "--wait-replicas=1", "--enqueue-buffer=12",
-		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true", "--history=off", "--stamp=true", "--control=full", "--control-key-file=kf", "--control-unsigned", "--name=mailer",
-		"--leave-delayed", "--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
+		"--scheduler-lock-prefix=app", "--node-scheduler=true", "--dynamic-schedule=true", "--history=off", "--stamp=true", "--no-error-in-payload", "--control=full", "--control-key-file=kf", "--control-unsigned", "--name=mailer", "--app-version=1.2",
+		"--uri-file=uf", "--password-file=pf", "--leave-delayed", "--leave-unknown", "--failed-max-size=11", "--failed-max-age=720h")
 	every.Flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Changed {
 			t.Errorf("-%s is not part of this test", f.Name)
 		}
 	})
 	want := WorkerSettings{
-		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, ConcurrencyMax: 4, ScaleAge: 2 * time.Minute, ScaleUp: ScaleFast, Connections: 2, URI: "unix:///x", Namespace: "resque:",
+		QueuesString: "a,b=2", PollInterval: 500 * time.Millisecond, Concurrency: 1, ConcurrencyMax: 4, ScaleAge: 2 * time.Minute, ScaleUp: ScaleFast, Connections: 2, URI: "unix:///x", URIFile: "uf", PasswordFile: "pf", Namespace: "resque:",
 		TLSCertPath: "ca", TLSClientCertPath: "cc", TLSClientKeyPath: "ck", Order: "strict", ShutdownTimeout: time.Minute, RecoverLimit: 2,
 		FailureBackend: "redis", Hostname: "h", LogLevel: "warn", LogFormat: "json",
-		MaxPayload: 10, MaxRSS: 2 << 30, WaitReplicas: 1, EnqueueBuffer: 12, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true, History: HistoryOff, Stamp: true,
-		Control: ControlFull, ControlKeyFile: "kf", ControlUnsigned: true, Name: "mailer",
+		MaxPayload: 10, MaxRSS: 2 << 30, WaitReplicas: 1, EnqueueBuffer: 12, SchedulerLockPrefix: "app", NodeScheduler: true, DynamicSchedule: true, History: HistoryOff, Stamp: true, NoErrorInPayload: true,
+		Control: ControlFull, ControlKeyFile: "kf", ControlUnsigned: true, Name: "mailer", AppVersion: "1.2",
 		LeaveDelayed: true, LeaveUnknown: true, FailedMaxSize: 11, FailedMaxAge: 720 * time.Hour,
 	}
 	if diff := cmp.Diff(want, every.apply(base)); diff != "" {
@@ -210,6 +210,17 @@ func TestSettingsAreDocumented(t *testing.T) {
 		}
 	}
 	comments := settingComments(t)
+	file, err := os.ReadFile("docs/configuration-file.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, live, _ := strings.Cut(string(file), "\nAt once, ")
+	live, _, _ = strings.Cut(live, "\n\n")
+	for _, row := range settingRows {
+		if row.Live != slices.Contains(words(live), row.Flag) {
+			t.Errorf("docs/configuration-file.md and the row of %s do not agree whether it changes at once", row.Field)
+		}
+	}
 	type documented struct{ flags, fields, defaults, env []string }
 	byLine := make(map[string]*documented) // what the rows say, by the first field of the line
 	for _, row := range settingRows {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // Any settings and environment make a configuration in which every number is usable, or
@@ -29,7 +30,7 @@ func FuzzSettings(f *testing.F) {
 		shows := func(err error) bool {
 			return err != nil && (strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), " "))
 		}
-		c, err := s.configFrom(true, func(name string) string { return env[name] })
+		c, err := s.configFrom(true, setting.Sources{Getenv: func(name string) string { return env[name] }})
 		if shows(err) {
 			t.Errorf("the error is no sentence or shows the password: %v", err)
 		}
@@ -72,7 +73,7 @@ func FuzzCommandLine(f *testing.F) {
 			t.Errorf("%q: %+v", args, s)
 		}
 		c.Flags.VisitAll(func(f *pflag.Flag) { _ = f.Value.String() })
-		if _, err := s.configFrom(true, func(string) string { return "" }); err != nil && strings.Contains(err.Error(), secret) {
+		if _, err := s.configFrom(true, setting.Sources{Getenv: func(string) string { return "" }}); err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v", args, err)
 		}
 	})

@@ -7,11 +7,16 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/feature/limits"
 	"github.com/goworker/goworker/internal/gate"
 	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/neighbor"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/record"
+	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/control"
+	"github.com/goworker/goworker/internal/sdnotify"
 )
 
 // This file is how a daemon is, for probes and people, the gate that the program puts before its jobs, and
@@ -194,6 +199,38 @@ func (s *Shards) Signs() Signs {
 	return sum
 }
 
+// SetWatchdog has a function decide by the signs of life whether systemd's watchdog gets one. The default, and nil, decide as
+// package health does; health.Handler sets it by its options.
+func (d *Daemon) SetWatchdog(lives func(Signs) bool) {
+	d.lives.Store(&sdnotify.Judge{Of: judge(lives, d)})
+}
+
+// SetWatchdog sets what decides for the process of all shards; see Daemon.SetWatchdog.
+func (s *Shards) SetWatchdog(lives func(Signs) bool) {
+	s.lives.Store(&sdnotify.Judge{Of: judge(lives, s)})
+}
+
+// judge decides by the signs of a daemon, or of shards.
+func judge(lives func(Signs) bool, of interface{ Signs() Signs }) func() bool {
+	if lives == nil {
+		lives = func(s Signs) bool {
+			return health.Life{Poller: s.Poller, Lease: s.Lease, Patience: s.Patience, AllStuck: s.AllStuck}.Lives()
+		}
+	}
+	return func() bool { return lives(of.Signs()) }
+}
+
+// told is how the daemon is, for systemd.
+func (d *Daemon) told() sdnotify.State {
+	n := d.Stats()
+	return sdnotify.State{Busy: n.Busy, Workers: n.Workers, Live: d.lives.Load().Lives(judge(nil, d)), Reasons: d.Health().Reasons}
+}
+
+func (s *Shards) told() sdnotify.State {
+	n := s.Stats()
+	return sdnotify.State{Busy: n.Busy, Workers: n.Workers, Live: s.lives.Load().Lives(judge(nil, s)), Reasons: s.Health().Reasons}
+}
+
 // Stats is what a daemon has counted since its process started: in all its runs together. A job counts when
 // its worker is done with it, also while its outcome waits for Redis. FleetInfo has the totals of the fleet.
 type Stats struct {
@@ -281,6 +318,18 @@ func (s *Stats) take(tallies ...*health.Tally) {
 	s.Exchanges, s.Outages, s.Away = c.Exchanges, c.Outages, c.Away
 }
 
+// Measured is Client.Measured with what the daemon has counted of its jobs.
+func (d *Daemon) Measured(add func(neighbor.Measured)) {
+	add(neighbor.Measured{Meter: d.meter, Tally: d.tally})
+}
+
+// Measured is that of all shards.
+func (s *Shards) Measured(add func(neighbor.Measured)) {
+	for _, d := range s.daemons {
+		d.Measured(add)
+	}
+}
+
 // ClassInfo is a registered class.
 type ClassInfo struct {
 	// Name is the class, as payloads say it.
@@ -340,6 +389,36 @@ func (d *Daemon) described() []control.Class {
 		classes[i] = control.Class{Name: c.Name, Options: append([]string{}, c.Options...)}
 	}
 	return classes
+}
+
+// registered is what this program has registered, for operators who read Redis.
+func (d *Daemon) registered() (r resque.Registered) {
+	all := d.registry.All()
+	for _, info := range d.registry.infos() {
+		e := all[info.Name].Handler.(*entry)
+		c := resque.RegisteredClass{Name: info.Name, Options: info.Options, Timeout: e.timeout.Milliseconds()}
+		if e.retry != nil {
+			c.Retries = e.retry.Limit
+		}
+		of, _ := outcome.Get[limits.Of](all[info.Name])
+		for _, l := range of {
+			c.Limits = append(c.Limits, resque.Limit{Kind: l.Kind, Name: l.Name}.Spec())
+		}
+		r.Classes = append(r.Classes, c)
+	}
+	own, _ := d.recurring.Own()
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		r.Schedules = append(r.Schedules, own[name].Record())
+	}
+	return r
+}
+
+// newRegistered makes the rider that writes it. A class that is registered later changes their number.
+func (d *Daemon) newRegistered(b part.Base) *record.Registered {
+	return record.NewRegistered(b, record.RegisteredConfig{
+		Process: d.lease.Process, Now: d.lease.Now, Read: d.registered,
+		Version: func() uint64 { return d.recurring.Version()<<32 | uint64(len(d.registry.All())) },
+	})
 }
 
 // SetGate has a function asked whether the daemon may take jobs: before the first job, and then each

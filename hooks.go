@@ -14,7 +14,7 @@ import (
 
 // Hooks are functions a Daemon calls around jobs and at its own end. Any of them may be
 // nil. They run in the worker's goroutine, so a slow one slows its worker. A panic is
-// logged and has no other effect. The context is the job's.
+// logged and has no other effect. The context is the job's, at its end with the values of a trace.
 //
 // Middleware can do all this and change the outcome too. A hook only watches, but it
 // also sees jobs that never reached a handler: an unknown class, arguments that do not

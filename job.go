@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/args"
+	"github.com/goworker/goworker/internal/isolate"
+	"github.com/goworker/goworker/internal/setting"
 	"github.com/goworker/goworker/internal/stamp"
 	"github.com/goworker/goworker/internal/stuck"
 )
@@ -88,11 +90,13 @@ type Delivery struct {
 	raw       []byte
 	handler   Handler
 	timeout   time.Duration
-	limit     time.Duration // after it and StuckAfter the run is stuck; 0: never
-	stuck     *stuck.Jobs   // lists the run when it is stuck
-	logger    *slog.Logger  // of the daemon; nil outside one
-	daemon    string        // the daemon's identity, for the child of an isolated job
-	reach     any           // a reach: the Redis that the job came from; nil: it came from none
+	limit     time.Duration    // after it and StuckAfter the run is stuck; 0: never
+	stuck     *stuck.Jobs      // lists the run when it is stuck
+	logger    *slog.Logger     // of the daemon; nil outside one
+	daemon    string           // the daemon's identity, for the child of an isolated job
+	children  *isolate.Keeper  // of the daemon's run; nil outside one
+	file      *setting.Content // the daemon's configuration file, for the same
+	reach     any              // a reach: the Redis that the job came from; nil: it came from none
 	useNumber bool
 
 	// decode guards job: several goroutines of one handler may ask for it.

@@ -89,3 +89,16 @@ func (m metadata) enqueue(to *enqueueOptions) {
 	to.Add(all.Check())
 	outcome.Put(to.to, all)
 }
+
+// WithTrace gives a job the texts of a trace, such as a traceparent, as WithMeta does. They give way: what WithMeta says of the same
+// keys goes before them, and a job whose metadata has no room for them, or that waits in resque-scheduler's schedule, goes without. The package
+// tracing makes the texts.
+func WithTrace(values map[string]string) EnqueueOption { return traceTexts(maps.Clone(values)) }
+
+type traceTexts map[string]string
+
+func (t traceTexts) enqueue(to *enqueueOptions) {
+	if to.traced = len(t) > 0; to.traced {
+		outcome.Put(to.to, meta.Trace(t))
+	}
+}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/sdnotify"
 	"github.com/goworker/goworker/internal/usage"
 )
 
@@ -196,11 +198,16 @@ func (d *Daemon) note(name string, err error, final bool) {
 }
 
 // weighed adds the part that watches the memory of the process, if MaxRSS asks for it.
-func (c config) weighed(added []part.Part, log *slog.Logger, above func(rss int64)) []part.Part {
-	if c.MaxRSS == 0 {
+func (c config) weighed(added []part.Part, log *slog.Logger, most *atomic.Int64, above func(rss int64)) []part.Part {
+	if most.Store(int64(c.MaxRSS)); c.MaxRSS == 0 && c.file == nil {
 		return added
 	}
-	return append(added, usage.Watch(clock.System, log, int64(c.MaxRSS), above))
+	return append(added, usage.Watch(clock.System, log, most, above))
+}
+
+// teller tells systemd of a run, if that has started this process.
+func teller(log *slog.Logger, stop *part.Budget, look func() sdnotify.State) *sdnotify.Teller {
+	return sdnotify.Begin(sdnotify.Config{Clock: clock.System, Log: log, Stops: stop.Begun(), StopTime: stop.Most(), Look: look})
 }
 
 // noteMaxRSS has the log of the fleet say why the process stops.
@@ -208,7 +215,7 @@ func (d *Daemon) noteMaxRSS(rss int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.running != nil {
-		d.history.AboveMaxRSS(rss, int64(d.config.MaxRSS))
+		d.history.AboveMaxRSS(rss, d.maxRSS.Load())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/inflight"
 	"github.com/goworker/goworker/internal/link"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -278,6 +279,8 @@ func (p *poller) collect() {
 		p.pace.Ran(e.Ran)
 		if p.record.Ended(e) {
 			p.source.Ended(&e.Task.Job, &e.Commit, false)
+		} else {
+			p.Meter.Add(meter.Duplicate, 1)
 		}
 	}
 	clear(finished)

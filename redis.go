@@ -45,6 +45,8 @@ type DialOptions struct {
 	TLS *tls.Config
 	// Namespace is the prefix of every key, its colon included.
 	Namespace string
+	// Login returns user and password at each Dial, in place of those of the URI; nil: the URI's hold. See WorkerSettings.PasswordFile.
+	Login func() (user, password string, err error)
 }
 
 // Server returns the Dialer of one server with these options, for an Opener that knows

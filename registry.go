@@ -1,6 +1,7 @@
 package goworker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/rule"
+	"github.com/goworker/goworker/internal/setting"
 	"github.com/goworker/goworker/internal/stuck"
 	"github.com/goworker/goworker/internal/trial"
 )
@@ -38,6 +40,9 @@ type registry struct {
 	// limits are those of all classes and queues.
 	limits *limits.Table
 
+	// file is the configuration file that the daemon goes by; nil: there is none.
+	file atomic.Pointer[setting.Content]
+
 	// trial is the test that has the daemon or client in hand; nil: none has. It is set before use.
 	trial *trial.Trial
 
@@ -47,9 +52,10 @@ type registry struct {
 	// class that the program registers under such a name goes before it. It does not change once the registry is in use.
 	provided map[string]*outcome.Class
 
-	write      sync.Mutex   // held while classes is replaced; guards what follows
-	middleware []Middleware // of all classes
-	replaced   []string     // classes that were registered again since the last run began
+	write      sync.Mutex               // held while classes is replaced; guards what follows
+	middleware []Middleware             // of all classes
+	over       map[string]setting.Class // of the configuration file
+	replaced   []string                 // classes that were registered again since the last run began
 
 	around enqueueChain
 
@@ -67,9 +73,10 @@ func newRegistry() *registry {
 // entry runs the jobs of one class. It never changes once it is in the map.
 type entry struct {
 	options
-	bare    Handler       // without any middleware
-	wrapped Handler       // with all middleware; the workers call it
-	retry   *retry.Policy // nil: failed jobs are not retried
+	bare    Handler        // without any middleware
+	wrapped Handler        // with all middleware; the workers call it
+	retry   *retry.Policy  // nil: failed jobs are not retried
+	said    *outcome.Class // as registered, where the configuration file lays options over that; nil: it never did
 }
 
 // register makes fn the handler of a class and replaces its former one. It panics on a
@@ -86,7 +93,7 @@ func (r *registry) add(class string, fn any, opts []Option, call string) {
 	defer r.write.Unlock()
 	e.wrapped = r.wrap(e)
 	was := r.All()[class]
-	if err := r.put(e.class); err != nil {
+	if err := r.put(r.laid(e.class)); err != nil {
 		panic(fmt.Sprintf("goworker: %s: %s", call, err))
 	}
 	if was != nil && was.Handler != nil && !slices.Contains(r.replaced, class) {
@@ -155,6 +162,54 @@ func newEntry(class string, fn any, opts []Option, call string) *entry {
 	}
 	e.class.Handler = e
 	return e
+}
+
+// lay lays the options of a configuration file over those that the classes were registered with, in place of those laid before.
+func (r *registry) lay(file *setting.Content) {
+	r.write.Lock()
+	defer r.write.Unlock()
+	r.file.Store(file)
+	if len(file.Classes)+len(r.over) == 0 {
+		return
+	}
+	r.over = file.Classes
+	next := make(map[string]*outcome.Class)
+	for name, c := range r.All() {
+		if name == c.Name { // an alias comes with its class
+			if err := put(next, r.laid(c)); err != nil {
+				panic("goworker: the configuration file: " + err.Error())
+			}
+		}
+	}
+	r.classes.Store(&next)
+	r.limits.Changed()
+}
+
+// laid returns a class with what the configuration file says of it. The caller holds write.
+func (r *registry) laid(c *outcome.Class) *outcome.Class {
+	e, registered := c.Handler.(*entry)
+	over, is := r.over[c.Name]
+	if !registered || !is && e.said == nil {
+		return c
+	}
+	said := cmp.Or(e.said, c)
+	own := *said.Handler.(*entry)
+	own.said, own.wrapped = said, e.wrapped
+	own.class = said.With(&own)
+	if over.Timeout != nil {
+		if own.timeout = *over.Timeout; own.instead != nil {
+			own.instead = own.instead.within(own.timeout, true)
+		}
+	}
+	if over.Retries != nil {
+		own.retry = retry.WithLimit(own.retry, *over.Retries)
+		outcome.Put(own.class, own.retry)
+	}
+	if of, _ := outcome.Get[limits.Of](own.class); len(over.Limits) > 0 {
+		outcome.Put(own.class, limits.Lay(c.Name, of, over.Limits))
+		r.limits.ClassHasLimits()
+	}
+	return own.class
 }
 
 // provide makes fn the handler of a class of goworker's own. The program's middleware is not around it.
@@ -307,7 +362,7 @@ func (r *registry) delivery(j *outcome.Job, rules *rule.Table) *Delivery {
 	}
 	d := &Delivery{
 		Queue: j.Queue, Class: j.Name, ID: j.ID, Attempt: j.Attempt, Args: j.Args, raw: j.Text(),
-		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck,
+		Worker: j.Worker, Recovered: j.Found, ReservedAt: j.ReservedAt, stuck: &r.stuck, file: r.file.Load(),
 	}
 	more := len(j.Parsed.Extra) > 0 // than class and arguments
 	if more {

@@ -41,7 +41,7 @@ func TestRetry(t *testing.T) {
 		if wait := time.UnixMilli(int64(score)).Sub(start) - time.Duration(run)*time.Hour; wait < 0 || wait > time.Minute {
 			t.Errorf("after run %d it waits %s more than %d h", run, wait, run)
 		}
-		if p := b.Scheduled()[0]; !strings.HasPrefix(p, fmt.Sprintf(`{"class":"Try","args":["a"],"attempt":%d,"id":"`, run+1)) {
+		if p := b.Scheduled()[0]; !strings.HasPrefix(p, fmt.Sprintf(`{"class":"Try","args":["a"],"attempt":%d,"error":"Error: no luck","id":"`, run+1)) {
 			t.Errorf("what waits is %s", p)
 		}
 		if got := [2]int{b.Stat("processed"), b.Stat("failed")}; got != [2]int{run, 0} {
@@ -59,7 +59,7 @@ func TestRetry(t *testing.T) {
 	if got := b.Seen(); got != "1/2 2/1 3/0" {
 		t.Errorf("the runs saw %s", got)
 	}
-	if f := b.Failures()[0]; f.Error != "no luck" || !strings.Contains(string(f.Payload), `"attempt":3,"id":"`) {
+	if f := b.Failures()[0]; f.Error != "no luck" || !strings.Contains(string(f.Payload), `"attempt":3,"error":"Error: no luck","id":"`) {
 		t.Errorf("failure %q of %s", f.Error, f.Payload)
 	}
 	if got := [2]int{b.Stat("processed"), b.Stat("failed")}; got != [2]int{3, 1} {
@@ -157,7 +157,7 @@ func TestRetryKeepsThePayload(t *testing.T) {
 	b.Start()
 	b.Eventually("it waits", func() bool { return len(b.Scheduled()) == 1 })
 	got := b.Scheduled()[0]
-	if want := `{ "queue_time":1.50, "class":"Try","args":["a"],"attempt":2,"retry_id":"`; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `","id":7 }`) {
+	if want := `{ "queue_time":1.50, "class":"Try","args":["a"],"attempt":2,"error":"Error: no luck","retry_id":"`; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `","id":7 }`) {
 		t.Errorf("it waits as %s", got)
 	}
 	b.Due()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/autoscale"
@@ -28,6 +29,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/results"
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/feature/timelimit"
+	"github.com/goworker/goworker/internal/feature/trace"
 	"github.com/goworker/goworker/internal/feature/tries"
 	"github.com/goworker/goworker/internal/feature/unique"
 	"github.com/goworker/goworker/internal/feature/unknown"
@@ -53,6 +55,7 @@ import (
 	"github.com/goworker/goworker/internal/roster"
 	"github.com/goworker/goworker/internal/rule"
 	"github.com/goworker/goworker/internal/scheduler"
+	"github.com/goworker/goworker/internal/sdnotify"
 	"github.com/goworker/goworker/internal/sweep"
 	"github.com/goworker/goworker/internal/watch"
 )
@@ -93,9 +96,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.registry.ready(c.config, c.log); err != nil {
 		return err
 	}
-	key, err := c.config.controlKey()
-	if err != nil {
-		return prefix.Of(err)
+	key := c.config.controlKey()
+	if key != nil {
+		if _, err := key(); err != nil {
+			return prefix.Of(err)
+		}
 	}
 	layout := part.OfDaemon
 	if d.group != nil {
@@ -127,8 +132,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.mu.Unlock()
 	}()
 
+	var systemd *sdnotify.Teller
 	if d.group == nil {
-		added = c.config.weighed(added, c.log, func(rss int64) { d.noteMaxRSS(rss); quit() })
+		systemd = teller(c.log, r.stop, d.told)
+		defer systemd.End()
+		added = c.config.weighed(added, c.log, d.maxRSS, func(rss int64) { d.noteMaxRSS(rss); quit() })
 	}
 	parts, err := d.sortedParts(added, r)
 	if err != nil {
@@ -151,6 +159,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}()
 	left, broken, err := r.crew.Run(ctx, r.stop, append(parts, d.hooks.part()), func(ctx context.Context) {
 		d.started(r)
+		systemd.Ready()
 		select {
 		case <-ctx.Done():
 		case <-d.poller.ended:
@@ -193,7 +202,7 @@ func (d *Daemon) controlled(c *client, r *run, quit func()) control.Program {
 	}
 	return control.Program{
 		Began: r.began, Workers: d.workers.present, Jobs: d.lease.Status.Jobs, Parts: r.crew.States, Common: cmp.Or(d.common, c.common), Stop: stop,
-		Stats: d.counted, Classes: d.described, Settings: func() []wire.Setting { return c.config.shown(d.roster.List()) }, Queues: func() wire.Queues { return queuesOf(d.roster.List(), d.report()) },
+		Stats: d.counted, Classes: d.described, Settings: func() []wire.Setting { return d.holds().shown(d.roster.List()) }, Queues: func() wire.Queues { return queuesOf(d.roster.List(), d.report()) },
 	}
 }
 
@@ -208,7 +217,7 @@ func (d *Daemon) started(r *run) {
 // prepare makes the parts of one run. The caller holds the mutex, so that no other
 // goroutine gets the poller of the run before.
 func (d *Daemon) prepare(ctx context.Context, c *client) {
-	d.config, d.log, d.store, d.dialer = c.config, c.log, c.Store, c.dialer
+	d.config, d.applied, d.log, d.store, d.dialer = c.config, c.config, c.log, c.Store, c.dialer
 	if d.team != nil {
 		d.config.Concurrency = d.team.Workers() // perhaps it was changed while this shard was away
 	}
@@ -221,8 +230,9 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 		d.config.PollInterval = min(d.config.PollInterval, every)
 	}
 	d.outages = logging.NewOutages(c.log, clock.System)
+	d.outages.Heard = d.meter.Failed
 	d.base = context.WithoutCancel(ctx)
-	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Crashed: d.crew.Crashed, Loops: d.crew.Loops()}
+	base := part.Base{Log: d.log, Outages: d.outages, Store: d.store, Dialer: d.dialer, Clock: clock.System, Meter: d.meter, Crashed: d.crew.Crashed, Loops: d.crew.Loops()}
 	d.lease = newLease(base, d.config, d.registry)
 	c.bridges.Store(depth.NewBridges(base, d.lease.Process))
 	d.flusher = flush.New(base)
@@ -234,7 +244,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	set := outcome.New(outcome.Deps{
 		Base: d.registry.trial.Base(base), Time: d.registry.trial.Time(d.lease), Exceptions: exceptionOf, Do: c.Pool.Do, Running: d.lease.Status.Jobs,
 		Due:      d.flusher.Gathered,
-		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown},
+		Settings: outcome.Settings{MaxPayload: d.config.MaxPayload, MultiQueueFailures: d.config.multiQueueFailures, LeaveUnknown: d.config.LeaveUnknown, NoErrorInPayload: d.config.NoErrorInPayload},
 	}, d.registry, slices.Concat(d.features, d.registry.features(d.limits), []func(outcome.Deps) outcome.Feature{d.webhook.Feature, d.events.Feature})...)
 	d.poller = newPoller(base, d.config, d.lease, set, d.team.Shared())
 	own := d.own(d.config.queues)
@@ -263,7 +273,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale, d.newRegistered(base)}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -283,17 +293,15 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 	return fleet.New(b, fleet.Config{
 		Process: func(distinct bool) resque.Process {
 			p := fleet.NewProcess(c.Hostname, c.queues.Label(), c.Concurrency, distinct)
-			p.Name, p.Control = c.Name, c.Control
+			p.Name, p.Control, p.App = c.Name, c.Control, c.AppVersion
 			p.Classes, p.Limits = resque.RecordText(r.known()), resque.RecordText(limits)
 			return p
 		},
-		Workers:       c.Concurrency,
-		RecoverLimit:  c.RecoverLimit,
-		MultiQueue:    c.multiQueueFailures,
-		FailedMaxSize: c.FailedMaxSize,
-		FailedMaxAge:  c.FailedMaxAge,
-		Lost:          ErrLeaseLost,
-		Shutdown:      ErrShutdown,
+		Workers:    c.Concurrency,
+		MultiQueue: c.multiQueueFailures,
+		Caps:       c.caps(),
+		Lost:       ErrLeaseLost,
+		Shutdown:   ErrShutdown,
 	})
 }
 
@@ -301,7 +309,7 @@ func newLease(b part.Base, c config, r *registry) *fleet.Lease {
 func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 	h := record.New(b, record.Config{
 		Off: d.config.History == HistoryOff, Now: d.lease.Now, Keeps: d.lease.Keeps, Process: d.lease.Process,
-		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Scale: d.scale.Answer, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Do: c.Pool.Do,
+		Workers: d.config.Concurrency, Present: d.workers.present, Busy: d.workers.running, Stuck: d.registry.stuck.List, Scale: d.scale.Answer, Down: d.crew.Down, Exchanges: d.poller.keeper.Exchanges, Waited: d.tally.Waited, Do: c.Pool.Do,
 	})
 	d.lease.Buried = h.Lost
 	return h
@@ -310,7 +318,7 @@ func (d *Daemon) newHistory(b part.Base, c *client) *record.History {
 // newScaler makes the part that changes the number of workers by itself.
 func (d *Daemon) newScaler(b part.Base, c config, p *poller, backlog autoscale.Backlog) *autoscale.Scaler {
 	return autoscale.New(b, autoscale.Config{
-		Bounds: autoscale.Bounds{Min: c.Concurrency, Max: c.ConcurrencyMax, Age: c.ScaleAge, Fast: c.ScaleUp == ScaleFast}, Shared: d.team != nil, Lease: d.lease,
+		Bounds: c.bounds(), Shared: d.team != nil, Lease: d.lease,
 		Present: d.workers.present, Jobs: d.lease.Status.Jobs, Counts: d.tally.Counts, Ask: p.ask, Backlog: backlog, Takes: func() bool { return p.keeper.Link() != nil && p.mayReserve() && !p.source.Paused() },
 	})
 }
@@ -349,7 +357,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, closed func(string) bool, 
 	l := lanes.New(base, d.registry.trial.Limits(d.limits), p.ask, d.lease.Sweep)
 	return watch.New(base, l, watch.Options{
 		List: watch.List{Queues: d.config.queues, Order: d.config.Order, Closed: closed}, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
-		Took: d.lease.Took, Peers: d.lease.Peers, Waits: p.record.Regroups, Leave: p.record.Withdraw,
+		Took: d.lease.Took, Peers: d.lease.Peers, Program: strings.Join(d.registry.known(), "\n"), Waits: p.record.Regroups, Leave: p.record.Withdraw,
 		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
 }
@@ -363,7 +371,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, closed func(string) bool, 
 func (r *registry) features(of *limits.Table) []func(outcome.Deps) outcome.Feature {
 	return r.trial.Features([]func(outcome.Deps) outcome.Feature{
 		cancel.New, workflow.New, limits.New(of), unknown.New(of), expiry.New, tries.New, aggregate.New, resqueretry.New, retry.Ruled(of.Rules), timelimit.New, phpstatus.New, unique.New, meta.New,
-		priority.New, queued.New, failed.New, results.New, cursor.New, workflow.NewMark,
+		priority.New, queued.New, failed.New, results.New, cursor.New, trace.New, workflow.NewMark,
 	}, "limits")
 }
 

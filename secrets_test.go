@@ -13,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/redistest"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // canary is the password in every one of these tests. It must appear nowhere.
@@ -89,7 +90,7 @@ func TestNoSecretInCommandLineErrors(t *testing.T) {
 			noCanary(t, strings.Join(args, " "), h.out.String(), h.Flags.FlagUsages())
 			env := map[string]string{"REDIS_PROVIDER": "U", "U": uri, "REDIS_URL": uri}
 			s := h.apply(WorkerSettings{QueuesString: "q"})
-			c, err := s.configFrom(true, func(name string) string { return env[name] })
+			c, err := s.configFrom(true, setting.Sources{Getenv: func(name string) string { return env[name] }})
 			noCanaryIn(t, strings.Join(args, " "), err)
 			if err == nil {
 				_, err = conn.NewDialer(t.Context(), c.dial(), nil)

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goworker/goworker/internal/argv"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/queues"
+	"github.com/goworker/goworker/internal/setting"
 )
 
 // The defaults of the settings.
@@ -99,8 +99,9 @@ const (
 //
 //  1. a flag given on the command line;
 //  2. the field of the settings given to SetSettings, unless it is zero;
-//  3. the environment (REDIS_PROVIDER, REDIS_URL, FAILURE_BACKEND);
-//  4. the default.
+//  3. the environment: GOWORKER_CONCURRENCY for the flag -concurrency, and so on; also REDIS_PROVIDER, REDIS_URL and others;
+//  4. the configuration file, if the program has one: see package config;
+//  5. the default.
 //
 // A setting out of its range, and two that contradict each other, are errors of Init, Run
 // and Work. They name the setting, its value and what is allowed. A flag replaces its
@@ -158,6 +159,14 @@ type WorkerSettings struct {
 	// names the variable that holds the URI. If that is empty too, REDIS_URL holds it.
 	// The last resort is DefaultURI. [-uri, REDIS_PROVIDER, REDIS_URL]
 	URI string
+	// URIFile is a file whose first line is the URI, in place of URI: a secret of Kubernetes, a credential of systemd. User and password
+	// are read from it at each dial, so they may change while the program runs. The rest of the URI is read by Init. Empty means
+	// goworker-uri in $CREDENTIALS_DIRECTORY, if that is there and no other setting says where Redis is. [-uri-file, REDIS_URL_FILE]
+	URIFile string
+	// PasswordFile is a file whose first line is the password of Redis. It is read at each dial. The URI then has no password, and
+	// redis://worker@host names the user worker. Empty means goworker-password in $CREDENTIALS_DIRECTORY, if that is there.
+	// [-password-file, REDIS_PASSWORD_FILE]
+	PasswordFile string
 	// Namespace is the prefix of every key in Redis. A missing colon at its end is
 	// added. Empty means DefaultNamespace. [-namespace]
 	Namespace string
@@ -267,8 +276,14 @@ type WorkerSettings struct {
 	// Name is what the process can be addressed by, beside its id and its host. Empty means the file name of the
 	// program. [-name]
 	Name string
+	// AppVersion is the version of the program, for operators: its log of deploys, the process's record. It has at most 100 bytes, none of them
+	// a control character. [-app-version, APP_VERSION]
+	AppVersion string
 	// Stamp has the payloads of all jobs that are enqueued here say when: see the function Stamp. [-stamp]
 	Stamp bool
+	// NoErrorInPayload leaves the error out of the payload of a retried job. Otherwise its field "error" says in at most
+	// 200 bytes why the last run failed, for operators: see inspect.Entry. [-no-error-in-payload]
+	NoErrorInPayload bool
 	// LeaveDelayed leaves the delayed jobs that resque-scheduler knows to resque-scheduler,
 	// also while none runs. It is for applications with hooks for resque-scheduler, or with
 	// classes that have a method scheduled. Jobs in goworker's own schedule are still
@@ -321,62 +336,11 @@ type WorkerSettings struct {
 	DisableLookAhead bool
 }
 
-// queuesFlag is the type of WorkerSettings.Queues; any []string is assignable
-// to it.
-type queuesFlag []string
-
-// Set appends the queues of a comma-separated list. It returns an error, and
-// appends nothing, if the list names no queue or a weight is not a number.
-func (q *queuesFlag) Set(value string) error {
-	if _, err := queues.Parse([]string{value}); err != nil {
-		return err
-	}
-	for part := range strings.SplitSeq(value, ",") {
-		if part = strings.TrimSpace(part); part != "" {
-			*q = append(*q, part)
-		}
-	}
-	return nil
-}
-
-// String returns the queues as Set takes them.
-func (q queuesFlag) String() string { return strings.Join(q, ",") }
-
-// intervalFlag is the type of WorkerSettings.Interval: a time.Duration that
-// untyped constants such as 5.0 are assignable to.
-type intervalFlag time.Duration
-
-// Set takes seconds ("2.5") or a duration ("2500ms"), not negative.
-func (i *intervalFlag) Set(value string) error {
-	d, err := argv.ParseSeconds(value)
-	if err != nil {
-		return err
-	}
-	*i = intervalFlag(d)
-	return nil
-}
-
-// SetFloat takes seconds, not negative.
-func (i *intervalFlag) SetFloat(value float64) error {
-	d, err := argv.DurationOf(value)
-	if err != nil {
-		return err
-	}
-	*i = intervalFlag(d)
-	return nil
-}
-
-// String returns the interval as in "2.5s".
-func (i intervalFlag) String() string { return i.duration().String() }
-
-// duration corrects a mistake that the type invites: as a duration 5.0 is five
-// nanoseconds, and no program means less than a microsecond.
-func (i intervalFlag) duration() time.Duration {
-	if i > 0 && time.Duration(i) < time.Microsecond {
-		return time.Duration(i) * time.Second
-	}
-	return time.Duration(i)
-}
+// queuesFlag is the type of WorkerSettings.Queues, to which any []string is assignable, and intervalFlag that of Interval.
+type (
+	queuesFlag   = setting.Queues
+	intervalFlag = setting.Interval
+)
 
 // Format prints the settings as fmt prints any struct, without the password in URI.
 // Other encodings, such as JSON, do not hide it.
@@ -403,19 +367,22 @@ type config struct {
 	logLevel           slog.Level
 	style              payload.Style
 	multiQueueFailures bool
-	environment        string // RAILS_ENV
+	environment        string                    // RAILS_ENV
+	origins            map[string]setting.Origin // of the settings, by field
+	file               *setting.Content          // the configuration file; nil: there is none
 }
 
-// config checks the settings, with the environment. Without needQueues, for a program
+// configFrom checks the settings, with those of the sources. Without needQueues, for a program
 // that only enqueues, there may be no queues. The error joins all mistakes. Each names
 // the setting, its value and what is allowed.
-func (s WorkerSettings) config(needQueues bool) (config, error) {
-	return s.configFrom(needQueues, os.Getenv)
-}
-
-func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) (config, error) {
+func (s WorkerSettings) configFrom(needQueues bool, from setting.Sources) (config, error) {
 	var c config
 	var errs []error
+	if c.origins, errs = setting.Take(settingRows, &s, from); s.URIFile != "" {
+		var err error
+		s.URI, err = conn.ReadURI(s.URIFile)
+		errs = append(errs, err)
+	}
 	lists := append(slices.Clone(s.Queues), s.QueuesString)
 	if needQueues || strings.Trim(strings.Join(lists, ","), ", \t\n") != "" {
 		var err error
@@ -425,7 +392,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 	c.ordered = s.Order
 	s.Order = cmp.Or(s.Order, c.queues.Order())
 	for _, row := range settingRows {
-		errs = append(errs, row.Fill(&s, getenv))
+		errs = append(errs, row.Fill(&s, c.origins[row.Field]))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return config{}, prefix.Of(err)
@@ -435,7 +402,7 @@ func (s WorkerSettings) configFrom(needQueues bool, getenv func(string) string) 
 		c.style = payload.Rails
 	}
 	c.multiQueueFailures = s.FailureBackend == FailureRedisMultiQueue
-	c.environment = getenv("RAILS_ENV")
+	c.environment = from.Getenv("RAILS_ENV")
 	return c, c.logLevel.UnmarshalText([]byte(s.LogLevel))
 }
 
@@ -447,13 +414,21 @@ func (c config) warnings() (warnings []string) {
 	if name := c.dial().UselessTLS(); name != "" {
 		warnings = append(warnings, name+" has no effect, because the connection is not encrypted; begin the URI with rediss://, or leave it out")
 	}
+	if c.file != nil {
+		warnings = append(warnings, c.file.Warnings...)
+	}
+	for _, path := range []string{c.URIFile, c.PasswordFile} {
+		if warning := conn.OpenToOthers(path); warning != "" {
+			warnings = append(warnings, warning)
+		}
+	}
 	return warnings
 }
 
 // dial returns the settings of every connection.
 func (c config) dial() conn.Config {
 	return conn.Config{
-		URI: c.URI, Namespace: c.Namespace, CAPath: c.TLSCertPath, CertPath: c.TLSClientCertPath, KeyPath: c.TLSClientKeyPath, SkipVerify: c.SkipTLSVerify,
+		URI: c.URI, URIFile: c.URIFile, PasswordFile: c.PasswordFile, Namespace: c.Namespace, CAPath: c.TLSCertPath, CertPath: c.TLSClientCertPath, KeyPath: c.TLSClientKeyPath, SkipVerify: c.SkipTLSVerify,
 		ConnectTimeout: c.ConnectTimeout, ReadTimeout: c.ReadTimeout, WriteTimeout: c.WriteTimeout,
 	}
 }
@@ -476,5 +451,11 @@ func (c config) log() (log *slog.Logger, level *slog.LevelVar, flush func()) {
 	return log, level, flush
 }
 
-// identity distinguishes the daemons of one program, in its children too.
-func (c config) identity() string { return c.URI + "\x00" + c.Namespace + "\x00" + c.queues.Label() }
+// identity distinguishes the daemons of one program, in its children too. The queues of a configuration file may change meanwhile.
+func (c config) identity() string {
+	label := c.queues.Label()
+	if o := c.origins["QueuesString"]; o.Level == setting.FromFile {
+		label = c.file.Path
+	}
+	return c.URI + "\x00" + c.Namespace + "\x00" + label
+}

@@ -14,9 +14,10 @@ import (
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/roster"
+	"github.com/goworker/goworker/internal/setting"
 )
 
-func noEnvironment(string) string { return "" }
+var noEnvironment = setting.Sources{Getenv: func(string) string { return "" }}
 
 // sameLogger compares loggers by identity.
 var sameLogger = cmp.Comparer(func(a, b *slog.Logger) bool { return a == b })
@@ -31,7 +32,7 @@ func TestConfigDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.queues = queues.Spec{}
+	c.queues, c.origins = queues.Spec{}, nil
 	want := config{WorkerSettings: WorkerSettings{
 		Queues: []string{"high"}, Order: OrderStrict, PollInterval: 5 * time.Second, Concurrency: 25, ScaleAge: 10 * time.Second, ScaleUp: ScaleCareful, Connections: 2,
 		URI: "redis://localhost:6379/", Namespace: "resque:", FailureBackend: FailureRedis,
@@ -92,7 +93,7 @@ func TestConfigOfSettings(t *testing.T) {
 	if got := c.queues.Label(); got != "high,low" {
 		t.Errorf("queues are %s", got)
 	}
-	c.queues = queues.Spec{}
+	c.queues, c.origins = queues.Spec{}, nil
 	want := config{WorkerSettings: WorkerSettings{
 		QueuesString: "low", Queues: []string{"high=2"}, IntervalFloat: 1, Interval: 2,
 		Order: OrderWeighted, PollInterval: time.Minute, Concurrency: 3, ScaleAge: DefaultScaleAge, ScaleUp: ScaleCareful, Connections: 4,
@@ -142,7 +143,7 @@ func TestConfigEnvironment(t *testing.T) {
 		{map[string]string{"REDIS_PROVIDER": "P"}, "", DefaultURI},
 		{map[string]string{"REDIS_URL": "u"}, "given", "given"},
 	} {
-		c, err := WorkerSettings{URI: tt.uri}.configFrom(false, func(name string) string { return tt.env[name] })
+		c, err := WorkerSettings{URI: tt.uri}.configFrom(false, setting.Sources{Getenv: func(name string) string { return tt.env[name] }})
 		if err != nil || c.URI != tt.want {
 			t.Errorf("%v, %q: %q, %v", tt.env, tt.uri, c.URI, err)
 		}
@@ -150,10 +151,10 @@ func TestConfigEnvironment(t *testing.T) {
 	multi := func(name string) string {
 		return map[string]string{"FAILURE_BACKEND": FailureRedisMultiQueue}[name]
 	}
-	if c, err := (WorkerSettings{}).configFrom(false, multi); err != nil || !c.multiQueueFailures {
+	if c, err := (WorkerSettings{}).configFrom(false, setting.Sources{Getenv: multi}); err != nil || !c.multiQueueFailures {
 		t.Errorf("FAILURE_BACKEND was not heard: %v", err)
 	}
-	if c, err := (WorkerSettings{FailureBackend: FailureRedis}).configFrom(false, multi); err != nil || c.multiQueueFailures {
+	if c, err := (WorkerSettings{FailureBackend: FailureRedis}).configFrom(false, setting.Sources{Getenv: multi}); err != nil || c.multiQueueFailures {
 		t.Errorf("FAILURE_BACKEND was stronger than the setting: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/access"
@@ -21,7 +22,10 @@ import (
 	"github.com/goworker/goworker/internal/queues"
 	"github.com/goworker/goworker/internal/recurring"
 	"github.com/goworker/goworker/internal/roster"
+	"github.com/goworker/goworker/internal/sdnotify"
+	"github.com/goworker/goworker/internal/setting"
 	"github.com/goworker/goworker/internal/share"
+	"github.com/goworker/goworker/internal/sig"
 )
 
 // Shard is one Redis of several and the queues that lie there.
@@ -51,7 +55,10 @@ type Shards struct {
 	members  []*part.Member // by shard; Name and Run are set once, Outages by each run, with mu
 	handlers *registry      // of all daemons
 	gate     *gate.Gate     // of all daemons
-	hooks    hookList       // Ready and Shutdown, once for all; the daemons have the others
+	own      *endpoint      // of the configuration file alone
+	held     setting.Held   // the file, for the daemons
+	lives    atomic.Pointer[sdnotify.Judge]
+	hooks    hookList // Ready and Shutdown, once for all; the daemons have the others
 
 	mu      sync.Mutex
 	ready   bool // Init was called and Close was not
@@ -87,9 +94,12 @@ func NewShards(settings WorkerSettings, shards ...Shard) *Shards {
 	}
 	provideComplete(s.handlers, s.redises)
 	provideStart(s.handlers, s.Client)
+	s.own = newEndpoint(settings, s.handlers)
 	for i := range s.shards {
 		d := New(s.settingsOf(i))
-		d.registry, d.gate = s.handlers, s.gate
+		if d.registry, d.gate, d.file = s.handlers, s.gate, &s.held; i > 0 {
+			d.maxRSS = s.daemons[0].maxRSS
+		}
 		d.whole = func() (*Client, int) { return s.Client(), i }
 		d.lies = func(list queues.Spec) error { return s.lies(i, list) }
 		d.AddPart(s.beganPart(i))
@@ -165,6 +175,15 @@ func (s *Shards) init(again bool) error {
 	case s.ready:
 		return nil
 	}
+	if s.own.file != nil {
+		file, err := s.own.file.Read("")
+		if err != nil {
+			return prefix.Of(err)
+		}
+		if s.held.Store(file); file != nil {
+			file.Accept(false)
+		}
+	}
 	routes, config, err := s.check()
 	if err != nil {
 		return err
@@ -204,7 +223,7 @@ func (s *Shards) check() (queues.Routes, config, error) {
 			return nil, config{}, fmt.Errorf("goworker: shard %d of %d has no URI; say where its Redis is", i+1, len(s.shards))
 		}
 		var err error
-		if c, err = s.settingsOf(i).config(true); err != nil {
+		if c, err = s.daemons[i].resolve(s.settingsOf(i), true); err != nil {
 			return nil, config{}, s.about(i, err)
 		}
 		if routes, err = routes.Add(s.name(i), c.queues, shard.Queues); err != nil {
@@ -278,7 +297,8 @@ func (s *Shards) run(ctx context.Context) []error {
 	config := s.config
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
-	team, stop := &roster.Team{Pool: share.NewPool(config.Concurrency), Settings: config.Concurrency}, config.stopBudget(part.OfGroup, nil)
+	team, stop := &roster.Team{Pool: share.NewPool(config.Concurrency)}, config.stopBudget(part.OfGroup, nil)
+	team.Usual.Store(int64(config.Concurrency))
 	for i, d := range s.daemons {
 		d.team, d.group, d.common, d.quit = team, stop, s.common, func(now bool) { quit(); s.cutIf(now) }
 		s.members[i].Outages = logging.NewOutages(s.log.With("shard", s.name(i)), clock.System)
@@ -290,7 +310,7 @@ func (s *Shards) run(ctx context.Context) []error {
 		s.each(func(d *Daemon) { d.note(name, err, final) })
 	}
 	s.gate.Log(s.log)
-	added = config.weighed(added, s.log, func(rss int64) { s.each(func(d *Daemon) { d.noteMaxRSS(rss) }); quit() })
+	added = config.weighed(added, s.log, s.daemons[0].maxRSS, func(rss int64) { s.each(func(d *Daemon) { d.noteMaxRSS(rss) }); quit() })
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -307,7 +327,10 @@ func (s *Shards) run(ctx context.Context) []error {
 	if err != nil {
 		return []error{prefix.Of(err)}
 	}
+	systemd := teller(s.log, stop, s.told)
+	defer systemd.End()
 	left, broken, stopErr := crew.Run(ctx, stop, append(parts, s.hooks.part()), func(ctx context.Context) {
+		systemd.Ready()
 		select {
 		case <-ctx.Done():
 		case <-group.Failed:
@@ -348,7 +371,7 @@ func (s *Shards) Work() error {
 	ctx := context.Background()
 	if !s.config.DisableSignals {
 		var undo func()
-		ctx, undo = handleSignals(ctx, s)
+		ctx, undo = sig.Handle(ctx, s, s.config.hup(s.reload))
 		defer undo()
 	}
 	errs := s.run(ctx)

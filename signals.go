@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/signal"
-	"time"
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/part"
@@ -22,72 +20,6 @@ type Controlled interface {
 }
 
 var _, _ Controlled = (*Daemon)(nil), (*Shards)(nil)
-
-// handleSignals reacts to signals as a Resque worker does, until undo is called:
-//
-//	QUIT, TERM, INT   take no more jobs, finish, stop; a second one stops at once, unless
-//	                  it comes within a second: some wrappers signal a process twice
-//	USR1              cancel the running jobs; they are failures
-//	USR2, CONT        pause, resume
-//
-// It returns a context that ends with the first signal to stop.
-func handleSignals(parent context.Context, on Controlled) (ctx context.Context, undo func()) {
-	ctx, cancel := context.WithCancel(parent)
-	// Room for a burst: a signal that finds no room is lost.
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, sig.All()...)
-	r := receiver{on: on, stop: cancel, clock: clock.System}
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-done:
-				return
-			case s := <-signals:
-				r.receive(s)
-			}
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
-		<-ended
-		cancel()
-	}
-}
-
-// sameSignal is how soon after the first signal to stop a second one is the same signal.
-const sameSignal = time.Second
-
-// receiver does what signals say.
-type receiver struct {
-	on    Controlled
-	stop  func()
-	clock clock.Clock
-	first time.Time // when the first signal to stop came; zero: none did
-}
-
-func (r *receiver) receive(s os.Signal) {
-	switch s {
-	case sig.Cancel:
-		r.on.CancelJobs()
-	case sig.Pause:
-		r.on.Pause()
-	case sig.Resume:
-		r.on.Resume()
-	default:
-		now := r.clock.Now()
-		switch {
-		case r.first.IsZero():
-			r.first = now
-			r.stop()
-		case now.Sub(r.first) >= sameSignal:
-			r.on.StopNow()
-		}
-	}
-}
 
 // Work runs the daemon until a signal stops it or, with ExitOnComplete, until all
 // queues are empty. Then it closes the daemon. See Run for how it stops. If jobs still
@@ -106,7 +38,7 @@ func (d *Daemon) Work() (err error) {
 	ctx := context.Background()
 	if !c.config.DisableSignals {
 		var undo func()
-		ctx, undo = handleSignals(ctx, d)
+		ctx, undo = sig.Handle(ctx, d, c.config.hup(d.reload))
 		defer undo()
 	}
 	err = d.Run(ctx)

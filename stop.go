@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,61 +56,7 @@ type ShutdownError struct {
 	Parts []string
 }
 
-func (e *ShutdownError) Error() string {
-	var parts []string
-	if n := len(e.Unfinished); n > 0 {
-		where := ""
-		switch back := len(without(e.Unfinished, e.Remaining)); back {
-		case 0:
-		case n:
-			where = " and went back to the queue"
-		default:
-			where = fmt.Sprintf(", of which %d went back to the queue", back)
-		}
-		parts = append(parts, fmt.Sprintf("%s did not stop in time%s: %s", count(n, "job"), where, some(e.Unfinished)))
-	}
-	if n := len(e.Remaining); n > 0 {
-		verbs := [2]string{"stays", "runs"}
-		if n > 1 {
-			verbs = [2]string{"stay", "run"}
-		}
-		parts = append(parts, fmt.Sprintf("Redis confirmed no outcome of %s, which %s in %s and %s again when another process finds this one dead, in about %s: %s",
-			count(n, "job"), verbs[0], e.Record, verbs[1], fleet.LeasePeriod, some(e.Remaining)))
-	} else if e.Undelivered > 0 {
-		parts = append(parts, fmt.Sprintf("Redis confirmed no outcome of %s; they run again", count(e.Undelivered, "job")))
-	}
-	if n := len(e.Parts); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s did not stop in time and may still run: %s", count(n, "part"), some(e.Parts)))
-	}
-	return "goworker: " + strings.Join(parts, "; ")
-}
-
-// count returns "1 job" or "2 jobs".
-func count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// some returns the first names of a list.
-func some(names []string) string {
-	if len(names) > 5 {
-		names = append(slices.Clone(names[:5]), "…")
-	}
-	return strings.Join(names, ", ")
-}
-
-// without returns all names but those of others, each as often as it stands there.
-func without(all, others []string) []string {
-	left := slices.Clone(all)
-	for _, name := range others {
-		if i := slices.Index(left, name); i >= 0 {
-			left = slices.Delete(left, i, i+1)
-		}
-	}
-	return left
-}
+func (e *ShutdownError) Error() string { return "goworker: " + part.Left(*e).Text(fleet.LeasePeriod) }
 
 // withParts adds to the error of a stop the parts that were left behind.
 func withParts(err error, left []string) error {
@@ -191,7 +135,7 @@ func (p *poller) stop(b *part.Budget, running func() int) error {
 
 func (p *poller) sayOutcomes() {
 	if n := p.record.Undelivered(); n > 0 {
-		p.Log.Warn("waiting for Redis to take " + count(n, "outcome"))
+		p.Log.Warn("waiting for Redis to take " + part.Count(n, "outcome"))
 	}
 }
 

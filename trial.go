@@ -84,7 +84,7 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 	base := x.Base(part.Base{Log: log, Outages: logging.NewOutages(log, clock.System), Store: c.store()})
 	set := outcome.New(outcome.Deps{
 		Base: base, Time: x.Trial, Exceptions: exceptionOf, Do: func(context.Context, func(redis.Conn) error) error { return nil },
-		Settings: outcome.Settings{MaxPayload: c.MaxPayload, MultiQueueFailures: c.multiQueueFailures, LeaveUnknown: c.LeaveUnknown},
+		Settings: outcome.Settings{MaxPayload: c.MaxPayload, MultiQueueFailures: c.multiQueueFailures, LeaveUnknown: c.LeaveUnknown, NoErrorInPayload: c.NoErrorInPayload},
 	}, d.registry, x.Features(slices.Concat(d.features, d.registry.features(d.registry.limits)), "limits", "resque-retry")...)
 	defer set.Close()
 	d.registry.useNumber.Store(c.UseNumber)
@@ -114,7 +114,7 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 func (e *endpoint) trySettings() (config, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.settings.config(false)
+	return e.resolve(e.settings, false)
 }
 
 // alone has no poller above it.

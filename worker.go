@@ -11,6 +11,7 @@ import (
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/inflight"
+	"github.com/goworker/goworker/internal/isolate"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
@@ -27,6 +28,7 @@ type workers struct {
 	part.Base
 	identity string // of the daemon, for the children of isolated jobs
 	reach    any    // of the daemon, for handlers; nil: there is none
+	children *isolate.Keeper
 	registry *registry
 	rules    *rule.Table // of this Redis
 	hooks    *hookList
@@ -62,7 +64,7 @@ type hand struct {
 }
 
 func newWorkers(b part.Base, c config, r *registry, rules *rule.Table, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
-	w := &workers{Base: b, identity: c.identity(), registry: r, rules: rules, hooks: h, set: set, dispatch: p, status: status}
+	w := &workers{Base: b, identity: c.identity(), registry: r, rules: rules, hooks: h, set: set, dispatch: p, status: status, children: isolate.NewKeeper()}
 	w.limit.Store(int64(c.Concurrency))
 	return w
 }
@@ -93,6 +95,7 @@ func (w *workers) resize(n int) {
 // left behind.
 func (w *workers) stop(ctx context.Context) error {
 	defer w.set.Close()
+	defer w.children.Close()
 	done := make(chan struct{})
 	go func() {
 		w.wg.Wait()
@@ -151,7 +154,7 @@ func (w *workers) work(h *hand) {
 func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 	w.dispatch.admitted(t)
 	d := w.registry.delivery(&t.Job, w.rules)
-	d.logger, d.daemon, d.reach = w.Log, w.identity, w.reach
+	d.logger, d.daemon, d.reach, d.children = w.Log, w.identity, w.reach, w.children
 	w.hooks.started(ctx, d)
 	err := d.perform(ctx)
 	t.Value = d.value()
@@ -162,7 +165,7 @@ func (w *workers) perform(ctx context.Context, t *inflight.Task) error {
 // observe calls the hooks for an outcome. Bytes that are no job have none.
 func (w *workers) observe(ctx context.Context, j *outcome.Job, o *outcome.Outcome) {
 	if !j.Dead && j.Readable() && len(w.hooks.list()) > 0 {
-		w.hooks.ended(ctx, w.registry.delivery(j, w.rules), o)
+		w.hooks.ended(j.Shown(ctx), w.registry.delivery(j, w.rules), o)
 	}
 }
 
@@ -194,7 +197,7 @@ func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("exception", failure.Exception(o.Err, exceptionOf)), name("error", fmt.Sprint(o.Err)))
 	}
-	w.Log.LogAttrs(ctx, level, message, append(attrs, o.Log.Attrs...)...)
+	w.Log.LogAttrs(t.Shown(ctx), level, message, append(attrs, o.Log.Attrs...)...)
 }
 
 // perform runs the job's handler. It always returns: a panic becomes a *PanicError. The

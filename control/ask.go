@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -200,7 +201,7 @@ func (r *round) announce(s control.Store, c redis.Conn, now time.Time) (err erro
 	}
 	if r.change {
 		e := inspect.AuditEntry{
-			At: now.UTC().Truncate(time.Millisecond), Who: r.control.who, User: resque.User(c), Face: r.control.face, Why: r.call.why,
+			At: now.UTC().Truncate(time.Millisecond), Who: cmd.By, User: resque.User(c), Face: cmp.Or(r.call.face, r.control.face), Why: r.call.why,
 			What: "Control " + cmd.Verb, On: logging.Shorten(on(cmd), mostText), Changed: int64(r.meant),
 		}
 		if a.Audit, err = json.Marshal(e); err != nil {

@@ -63,5 +63,5 @@ func (c *Control) canceller(opts []CallOption) (*inspect.Inspector, time.Duratio
 	if len(o.to) > 0 || o.args != nil || o.ends || o.key != "" {
 		return nil, 0, errCancel
 	}
-	return c.of.Inspect().By(c.who, o.why).Face(c.face), o.timeout, nil
+	return c.by(o), o.timeout, nil
 }

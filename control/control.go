@@ -86,12 +86,14 @@ type call struct {
 	why     string
 	timeout time.Duration
 
+	who, face string // in place of the Control's
+
 	lasts time.Duration // of a rule
 	ends  bool          // For was given
 	key   string
 }
 
-// CallOption is an option of Inspect and Do: To, Args, Timeout or Why.
+// CallOption is an option of Inspect and Do: To, Args, Timeout, Why or As.
 type CallOption func(*call)
 
 // To addresses processes: by id, by host or by name, or by a pattern of these with * ? [. Of several addresses one is enough. Without To
@@ -109,6 +111,10 @@ func Timeout(d time.Duration) CallOption { return func(c *call) { c.timeout = d 
 
 // Why says why a change is made, for the audit.
 func Why(text string) CallOption { return func(c *call) { c.why = text } }
+
+// As says who asks, and with which program, in place of By and Face: a program that serves many people has one Control for all of them.
+// An empty word leaves that of the Control.
+func As(who, face string) CallOption { return func(c *call) { c.who, c.face = who, face } }
 
 // Reply is what one process answers.
 type Reply struct {
@@ -218,9 +224,14 @@ func Gather(call iter.Seq2[Reply, error]) (r Result, err error) {
 	return r, err
 }
 
+// by returns the inspector that changes the fleet for the one who asks.
+func (c *Control) by(o call) *inspect.Inspector {
+	return c.of.Inspect().By(cmp.Or(o.who, c.who), o.why).Face(cmp.Or(o.face, c.face))
+}
+
 // command makes the command that all shards get, without its times.
 func (c *Control) command(verb string, o call) (control.Command, error) {
-	cmd := control.Command{ID: control.NewID(), Verb: verb, To: o.to, By: c.who}
+	cmd := control.Command{ID: control.NewID(), Verb: verb, To: o.to, By: cmp.Or(o.who, c.who)}
 	if err := control.CheckAddresses(o.to); err != nil {
 		return cmd, fmt.Errorf("goworker: %w", err)
 	}

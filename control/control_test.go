@@ -101,6 +101,34 @@ func processes(r control.Result) (ids []string) {
 	return ids
 }
 
+// One Control asks for many people: the audit names the one of each call, and of calls without a name the Control's.
+func TestAs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.start("mailer")
+	f.redis.Do(t, "SADD", "resque:queues", "q0", "q1", "q2")
+	c := control.New(f.client, control.By("ops"), control.Face("page"))
+	for n, opts := range [][]control.CallOption{{control.As("ann", "")}, {control.As("bob", "phone")}, nil} {
+		if _, err := control.Gather(c.Do(t.Context(), control.Pause, append(opts, control.Timeout(daemontest.Soon))...)); err != nil {
+			t.Error(err)
+		}
+		if err := c.PauseQueue(t.Context(), fmt.Sprint("q", n), opts...); err != nil {
+			t.Error(err)
+		}
+	}
+	all, err := f.client.Inspect().Audit(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range slices.Backward(all) {
+		got = append(got, e.Who+" "+e.Face)
+	}
+	if want := []string{"ann page", "ann page", "bob phone", "bob phone", "ops page", "ops page"}; !slices.Equal(got, want) {
+		t.Errorf("the audit names %q", got)
+	}
+}
+
 // Every process answers, and the call ends with the last answer. A process that is not meant does not hear of it.
 func TestPing(t *testing.T) {
 	t.Parallel()
@@ -486,7 +514,7 @@ func TestVerbs(t *testing.T) {
 		{"active", map[string]bool{"arg": true}, []string{"the arguments are wrong"}},
 		{"reserved", nil, []string{`[]`}},
 		{"registered", nil, []string{`"name":"Nap"`}},
-		{"conf", nil, []string{`{"name":"Concurrency","value":"1","default":false}`, `{"name":"Name","value":"a","default":false}`}},
+		{"conf", nil, []string{`{"name":"Concurrency","value":"1","default":false,"source":"program"}`, `{"name":"Name","value":"a","default":false,"source":"program"}`}},
 		{"queues", nil, []string{`"queues":"work"`, `"ready":true`}},
 		{"report", nil, []string{`"name":"lease","state":"running"`, `"info":"renewed `, `"name":"odd","state":"running"`, `"requires":["poller"]`, `"info":"0x`, `"go":"go`, `"heap_bytes":`, `"rtt_seconds":`, `"queues":"work","order":"strict","concurrency":"1","ready":true`}},
 		{"stacks", nil, []string{"TestVerbs", `"goroutines":`}},

@@ -64,7 +64,7 @@ func (c *Control) rule(opts []CallOption) (*inspect.Inspector, time.Duration, er
 	case o.ends && o.lasts <= 0:
 		return nil, 0, errors.New("goworker: For needs a time above 0")
 	}
-	return c.of.Inspect().By(c.who, o.why).Face(c.face), o.lasts, nil
+	return c.by(o), o.lasts, nil
 }
 
 // change changes a rule as the options say.

@@ -44,7 +44,7 @@ func ints(n int) (all []string) {
 
 func (b *bundle) ranAll(n int) {
 	b.T.Helper()
-	b.Eventually(fmt.Sprintf("%d tasks run", n), func() bool { return len(b.called()) >= n })
+	b.Reaches("tasks that ran", n, func() int { return len(b.called()) })
 	if got := b.called(); !slices.Equal(slices.Sorted(slices.Values(got)), ints(n)) {
 		b.T.Errorf("%d tasks ran, not each of %d once", len(got), n)
 	}
@@ -74,14 +74,14 @@ func TestSweeper(t *testing.T) {
 	b.Redis.Do(t, "HSET", "empty_processing", "gone", "\xa4gone")
 	b.Daemon.AddPart(delayedbridge.Sweeper(b.Daemon, "empty", "calc"))
 	b.Start()
-	b.Eventually("all tasks have notifications", func() bool { return b.Redis.Int(t, "LLEN", "calc_noti") == 8350 })
-	for key, want := range map[string]int{"calc": 8350, "empty": 1, "empty_noti": 1} {
+	b.Reaches("tasks that have notifications", 8350, func() int { return b.Redis.Int(t, "LLEN", "calc_noti") })
+	b.Eventually("both queues are swept", func() bool {
+		return b.Redis.Int(t, "LLEN", "empty_noti") == 1 && slices.Equal(b.Redis.List(t, "HKEYS", "calc_processing"), []string{"alive"})
+	})
+	for key, want := range map[string]int{"calc": 8350, "calc_noti": 8350, "empty": 1} {
 		if n := b.Redis.Int(t, "LLEN", key); n != want {
 			t.Errorf("%s has %d elements, want %d", key, n, want)
 		}
-	}
-	if left := b.Redis.List(t, "HKEYS", "calc_processing"); !slices.Equal(left, []string{"alive"}) {
-		t.Errorf("in hand are the tasks of %q", left)
 	}
 }
 

@@ -166,6 +166,7 @@ type Event struct {
 	Attempt          int           // which run it was; the first is 1
 	Took             time.Duration // since a worker took it
 	Text             string        // the error; with Missed the reason
+	Failure          string        // of Failed and Poison: the id of the failure record, as inspect and the log have it; "": an older release sent it
 	More             map[string]string
 
 	// Count is how many events this one stands for: 1, or more in a summary of a queue and a class. With Missed it is how many packs of
@@ -317,7 +318,7 @@ func (e *Event) job(of events.Event, process string) {
 	duration := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	*e = Event{
 		Kind: of.Kind, At: time.UnixMilli(of.At), Process: of.Process, Queue: of.Queue, Class: of.Class, ID: of.ID, Attempt: of.Attempt,
-		Took: duration(of.Took), Text: of.Text, Count: max(1, of.Count), P95: duration(of.P95), ofJob: true,
+		Took: duration(of.Took), Text: of.Text, Count: max(1, of.Count), P95: duration(of.P95), Failure: of.Failure, ofJob: true,
 	}
 	if e.Process == "" {
 		e.Process = process

@@ -211,6 +211,9 @@ func TestRetriedBeforeStarted(t *testing.T) {
 		if e.Class != "Twice" {
 			continue
 		}
+		if f, err := f.client.Inspect().Failures().Get(t.Context(), e.Failure); (err == nil && f.Class == "Twice") != (e.Kind == events.Failed) {
+			t.Errorf("%s has the failure %q", e.Kind, e.Failure)
+		}
 		if e.Kind == events.Retried {
 			retried++
 		}

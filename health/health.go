@@ -16,11 +16,13 @@ package health
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/health"
 )
 
 // Daemon is what is probed: a *goworker.Daemon or *goworker.Shards.
@@ -31,8 +33,8 @@ type Option func(*handler)
 
 // The defaults of the options, and what /readyz goes by.
 const (
-	DefaultHung  = time.Minute
-	DefaultStuck = 10 * time.Minute
+	DefaultHung  = health.HungAfter
+	DefaultStuck = health.StuckFor
 
 	// Recent is how long ago Redis may have answered last.
 	Recent = 10 * time.Second
@@ -46,11 +48,17 @@ func Hung(d time.Duration) Option { return func(h *handler) { h.hung = d } }
 // by default DefaultStuck. 0 turns the check off. A job without a time limit is never stuck.
 func Stuck(d time.Duration) Option { return func(h *handler) { h.stuck = d } }
 
-// Handler returns the handler of the three paths. Another path is not found.
+// Handler returns the handler of the three paths. Another path is not found. The options hold for the watchdog of systemd too, by
+// Daemon.SetWatchdog: it gets a sign of life while /healthz answers 200.
 func Handler(d Daemon, opts ...Option) http.Handler {
 	h := &handler{daemon: d, hung: DefaultHung, stuck: DefaultStuck}
 	for _, o := range opts {
 		o(h)
+	}
+	if watched, ok := d.(interface {
+		SetWatchdog(func(goworker.Signs) bool)
+	}); ok && len(opts) > 0 {
+		watched.SetWatchdog(h.lives)
 	}
 	return h
 }
@@ -94,14 +102,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) live(checks []check, s goworker.Signs) []check {
-	limit := s.Patience + h.hung
+	poller, lease, workers := health.Life{Poller: s.Poller, Lease: s.Lease, Patience: s.Patience, AllStuck: s.AllStuck}.Of(h.hung, h.stuck)
 	checks = append(checks,
-		check{"poller", s.Poller <= limit, s.Poller, "the loop of the poller does not turn: restart the process"},
-		check{"lease", s.Lease <= limit, s.Lease, "the loop that renews the lease does not turn: restart the process"})
+		check{"poller", poller, s.Poller, "the loop of the poller does not turn: restart the process"},
+		check{"lease", lease, s.Lease, "the loop that renews the lease does not turn: restart the process"})
 	if h.stuck > 0 {
-		checks = append(checks, check{"workers", s.AllStuck < h.stuck, s.AllStuck, "all workers are stuck in jobs that run past their time limits: restart the process"})
+		checks = append(checks, check{"workers", workers, s.AllStuck, "all workers are stuck in jobs that run past their time limits: restart the process"})
 	}
 	return checks
+}
+
+// lives reports whether /healthz answers 200.
+func (h *handler) lives(s goworker.Signs) bool {
+	var room [most]check
+	return !slices.ContainsFunc(h.live(room[:0], s), func(c check) bool { return !c.ok })
 }
 
 func ready(checks []check, s goworker.Signs) []check {

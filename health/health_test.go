@@ -134,6 +134,19 @@ func (c heldConn) DoWithTimeout(d time.Duration, command string, args ...any) (a
 	return c.ConnWithTimeout.DoWithTimeout(d, command, args...)
 }
 
+// holding returns a dialer of such connections to the Redis that a URI of another scheme names.
+func holding(in string, held *atomic.Bool, gate chan struct{}) goworker.Opener {
+	return func(_ context.Context, uri string, _ goworker.DialOptions) (goworker.Dialer, error) {
+		return goworker.DialerFunc(func(context.Context) (redis.Conn, error) {
+			c, err := redis.DialURL(strings.Replace(uri, "held", "redis", 1))
+			if err != nil {
+				return nil, err
+			}
+			return heldConn{c.(redis.ConnWithTimeout), in, held, gate}, nil
+		}), nil
+	}
+}
+
 // A daemon is live while a loop of its own turns, whatever Redis and the jobs do. A loop that stands is a
 // reason to restart, and the answer names it.
 func TestLoopThatStands(t *testing.T) {
@@ -146,15 +159,7 @@ func TestLoopThatStands(t *testing.T) {
 				s.URI = strings.Replace(s.URI, "redis", "held", 1)
 				s.ConnectTimeout, s.ReadTimeout, s.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond, 100*time.Millisecond
 			})
-			b.Daemon.RegisterDialer("held", func(_ context.Context, uri string, _ goworker.DialOptions) (goworker.Dialer, error) {
-				return goworker.DialerFunc(func(context.Context) (redis.Conn, error) {
-					c, err := redis.DialURL(strings.Replace(uri, "held", "redis", 1))
-					if err != nil {
-						return nil, err
-					}
-					return heldConn{c.(redis.ConnWithTimeout), in, held, gate}, nil
-				}), nil
-			})
+			b.Daemon.RegisterDialer("held", holding(in, held, gate))
 			h := health.Handler(b.Daemon, health.Hung(100*time.Millisecond))
 			daemontest.Answers(t, h, "/healthz", 200)
 			daemontest.Answers(t, h, "/startupz", 503)

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/pprof"
@@ -155,6 +157,9 @@ func (d *admin) answer(w http.ResponseWriter, status int, body any) {
 func (d *admin) refuse(w http.ResponseWriter, status int, text string) {
 	d.answer(w, status, map[string]string{"error": text})
 }
+
+// WriteMetrics writes the metrics of the API in the text format of Prometheus, as the handler of Admin shows them at /metrics.
+func (a *API) WriteMetrics(ctx context.Context, w io.Writer) error { return a.guard.write(ctx, w) }
 
 func (d *admin) metrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

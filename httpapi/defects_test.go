@@ -122,6 +122,9 @@ func runServer(uri string) error {
 	if err := api.Start(context.Background()); err != nil {
 		return err
 	}
+	for !api.Connected() {
+		time.Sleep(time.Millisecond)
+	}
 	return listen(api)
 }
 
@@ -375,7 +378,7 @@ func TestRespawnHasBodiesAndDestroyIsFinal(t *testing.T) {
 	c := s.old(t, "shop")
 	ctx := t.Context()
 	for _, queue := range []string{"dead", "gone"} {
-		if _, err := c.publish(ctx, oldPublish{queue: queue, data: []byte("body of " + queue), ttl: 2, tries: len(queue) - 3}); err != nil {
+		if _, err := c.publish(ctx, oldPublish{queue: queue, data: []byte("body of " + queue), ttl: 30, tries: len(queue) - 3}); err != nil {
 			t.Fatal(err)
 		}
 		if j, err := c.consume(ctx, 1, 0, queue); j == nil || err != nil {
@@ -395,7 +398,7 @@ func TestRespawnHasBodiesAndDestroyIsFinal(t *testing.T) {
 	if n, err := c.respawn(ctx, "dead", 5, 60); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if j, err := c.consume(ctx, 60, 0, "dead"); err != nil || j == nil || string(j.Data) != "body of dead" || j.TTL < 50 || j.TTL > 60 {
+	if j, err := c.consume(ctx, 60, 0, "dead"); err != nil || j == nil || string(j.Data) != "body of dead" || j.TTL <= 30 || j.TTL > 60 {
 		t.Errorf("the respawned job is %+v, %v", j, err)
 	}
 	if j, err := c.consume(ctx, 60, 0, "gone"); err != nil || j != nil {

@@ -51,7 +51,7 @@ func TestGuardOnEmbedded(t *testing.T) {
 	}
 	publish(later, 201)
 	publish(later, 201)
-	redistest.Eventually(t, 30*time.Second, "the delayed jobs are counted", func() bool { // a count that is under way leaves new ones out
+	redistest.Eventually(t, patience, "the delayed jobs are counted", func() bool { // a count that is under way leaves new ones out
 		return strings.Contains(ask("GET", "/v2/shop/queues/mail").Body.String(), `"delayed":2`)
 	})
 	publish(later, 429) // one delayed job too many, which does not count
@@ -68,5 +68,5 @@ func TestGuardOnEmbedded(t *testing.T) {
 	if err := all.Revoke(t.Context(), token.ID); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, 30*time.Second, "the token is refused", func() bool { return ask("GET", "/v2/shop/queues").Code == http.StatusUnauthorized })
+	redistest.Eventually(t, patience, "the token is refused", func() bool { return ask("GET", "/v2/shop/queues").Code == http.StatusUnauthorized })
 }

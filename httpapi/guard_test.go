@@ -91,6 +91,7 @@ func guardedOn(t testing.TB, redis *redistest.Server, settings httpapi.Settings,
 	case err := <-ended:
 		t.Fatalf("the server did not begin: %v", err)
 	}
+	g.eventually("it is connected", g.api.Connected)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	g.client = &http.Client{Transport: transport}
@@ -164,7 +165,7 @@ func bearer(token string) string { return "Authorization: Bearer " + token }
 
 func (g *gate) eventually(what string, f func() bool) {
 	g.Helper()
-	redistest.Eventually(g.TB, 30*time.Second, what, f)
+	redistest.Eventually(g.TB, patience, what, f)
 }
 
 func (g *gate) waiters() int { return g.api.Stats().Pools["default"].Waiters }

@@ -215,9 +215,9 @@ func TestOldClient(t *testing.T) {
 	j, err := c.peek(ctx, "mail", "peek")
 	must(err)
 	want("the head", j.ID, id)
-	j, err = c.consume(ctx, 60, 3, "mail")
+	j, err = c.consume(ctx, 60, 30, "mail")
 	must(err)
-	if j.Elapsed < 0 || j.Elapsed > 60_000 || j.TTL < 590 || j.TTL > 600 {
+	if j.Elapsed < 0 || j.Elapsed > 60_000 || j.TTL < 540 || j.TTL > 600 {
 		t.Errorf("%d ms have gone, %d s are left", j.Elapsed, j.TTL)
 	}
 	j.Elapsed, j.TTL = 0, 0
@@ -228,7 +228,7 @@ func TestOldClient(t *testing.T) {
 	must(err)
 	want("the job that was republished", j, (*oldJob)(nil))
 	must(c.ack(ctx, "mail", id))
-	j, err = c.consume(ctx, 1, 3, "other", "mail")
+	j, err = c.consume(ctx, 1, 30, "other", "mail")
 	must(err)
 	want("the job in its place", j.ID, fresh)
 
@@ -239,14 +239,14 @@ func TestOldClient(t *testing.T) {
 	count, err := c.respawn(ctx, "mail", 10, 600)
 	must(err)
 	want("respawned", count, 1)
-	j, err = c.consume(ctx, 60, 3, "mail")
+	j, err = c.consume(ctx, 60, 30, "mail")
 	must(err)
 	want("the respawned job", []any{j.ID, string(j.Data), j.RemainTries}, []any{fresh, "again", int64(0)})
 	must(c.ack(ctx, "mail", j.ID))
 
 	ids, err := c.bulk(ctx, "mail", []any{map[string]any{"n": 1}, "two", 3.5, nil}, 0, 1, 0)
 	must(err)
-	jobs, err := c.batch(ctx, 3, 60, 3, "mail")
+	jobs, err := c.batch(ctx, 3, 60, 30, "mail")
 	must(err)
 	more, err := c.batch(ctx, 3, 60, 0, "none", "mail")
 	must(err)
@@ -287,7 +287,7 @@ func TestSyncCall(t *testing.T) {
 		worker <- err
 	}()
 	answer, err := c.consume(ctx, 60, 30, id)
-	if err != nil || answer == nil || string(answer.Data) != "3" || answer.Queue != id || answer.TTL < 590 || answer.TTL > 600 {
+	if err != nil || answer == nil || string(answer.Data) != "3" || answer.Queue != id || answer.TTL < 540 || answer.TTL > 600 {
 		t.Fatalf("the answer is %+v, %v", answer, err)
 	}
 	if err := c.ack(ctx, id, answer.ID); err != nil {

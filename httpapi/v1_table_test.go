@@ -184,7 +184,7 @@ func (p *play) fill(text string) string {
 
 func (p *play) run(t *testing.T, b block) {
 	t.Helper()
-	ends := time.Now().Add(20 * time.Second)
+	ends := time.Now().Add(patience)
 	for {
 		wrong := p.ask(t, b)
 		if wrong == "" {

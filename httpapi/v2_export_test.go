@@ -12,6 +12,17 @@ func (a *API) Looks() int {
 // Waiting is how many consumers wait.
 func (a *API) Waiting() int { return a.pools[defaultPool].gateway.Stats().Waiters }
 
+// Connected reports whether the servers of all pools have their connections, of which Redis tracks one. A request before that is refused
+// where connecting takes more than two seconds, as on a busy machine.
+func (a *API) Connected() bool {
+	for _, p := range a.pools {
+		if !p.gateway.Stats().Tracking {
+			return false
+		}
+	}
+	return true
+}
+
 // HasForRedis sets how long a call of v2 has for what it asks of Redis.
 func (a *API) HasForRedis(d time.Duration) { a.v2.brief.within = d }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // TestV2FindAndCancel looks for jobs in each state, and cancels them.
 func TestV2FindAndCancel(t *testing.T) {

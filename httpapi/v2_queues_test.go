@@ -22,7 +22,7 @@ func TestV2Queues(t *testing.T) {
 	for range 3 {
 		p.publish("/v2/shop/queues/mail/jobs", "a")
 	}
-	for _, delay := range []string{"30000", "120000", "7200000"} {
+	for _, delay := range []string{"55000", "120000", "7200000"} {
 		p.publish("/v2/shop/queues/mail/jobs?delay_ms="+delay, "b")
 	}
 	p.publish("/v2/shop/queues/img-a%2Fb/jobs", "c")

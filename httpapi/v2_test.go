@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/httpapi"
@@ -52,11 +51,12 @@ func (p *place) open(settings httpapi.Settings) {
 	if p.api, err = httpapi.New(p.jobs, settings); err != nil {
 		p.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := p.api.Start(ctx); err != nil {
 		p.t.Fatal(err)
 	}
+	redistest.Eventually(p.t, patience, "it is connected", p.api.Connected)
 	on := httptest.NewServer(p.api)
 	p.url, p.http = on.URL, on.Client()
 	p.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -170,7 +170,7 @@ func (p *place) take(body string) []given {
 // one reserves one job of a queue, which is there.
 func (p *place) one(queue string) given {
 	p.t.Helper()
-	jobs := p.take(`{"queues":["` + queue + `"],"wait_ms":10000}`)
+	jobs := p.take(`{"queues":["` + queue + `"],"wait_ms":60000}`)
 	if len(jobs) != 1 {
 		p.t.Fatalf("the queue %s gave %d jobs", queue, len(jobs))
 	}

@@ -3,12 +3,14 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/groups"
 )
@@ -43,4 +45,37 @@ func (i *Inspector) AggregateGroups(ctx context.Context, most int) ([]AggregateG
 		all = append(all, AggregateGroup{Queue: g.Queue, Class: g.Class, Key: g.Keys, Items: g.Items, Bytes: g.Bytes, Began: g.Began, Due: g.Due})
 	}
 	return all, err
+}
+
+// ErrNoGroup is returned by FlushGroup for a group that does not wait.
+var ErrNoGroup = prefix.New("no such group of aggregated jobs waits")
+
+// FlushGroup makes the job of a group of aggregated jobs now, of the items that it has, and pushes it to the tail of its queue: the
+// group of a class in a queue whose items share these arguments, as AggregateGroups shows them. The error is ErrNoGroup if there is none.
+// Over shards it is made on each that has such a group.
+func (i *Inspector) FlushGroup(ctx context.Context, queue, class string, key []json.RawMessage) error {
+	there := false
+	err := i.each(func(one *Inspector) error {
+		var items int64
+		err := one.do(ctx, func(s resque.Store, c redis.Conn) error {
+			g := groups.New(s)
+			ids, err := g.Find(c, queue, class, key)
+			if err != nil {
+				return err
+			}
+			flushed, err := g.Flush(c, true, ids)
+			for _, f := range flushed {
+				there = there || f.Items > 0 || f.Err != nil
+				items += int64(f.Items)
+				err = errors.Join(err, f.Err)
+			}
+			return err
+		})
+		text, _ := json.Marshal(key)
+		return one.record(ctx, "FlushGroup", fmt.Sprintf("the group %s of class %s in queue %s", text, class, queue), items, err)
+	})
+	if err == nil && !there {
+		err = prefix.Errorf("%w: class %s in queue %s", ErrNoGroup, class, queue)
+	}
+	return err
 }

@@ -33,6 +33,9 @@ type AuditEntry struct {
 	Shard string `json:"-"` // of several, where the change was made
 }
 
+// mostOld is how many bytes of an old value are recorded: those of a recurring schedule are among them, so that it can be kept again.
+const mostOld = 4096
+
 // mostText is how many bytes of what a change concerned, and of its error, are recorded.
 const mostText = 500
 
@@ -88,6 +91,12 @@ func (i *Inspector) record(ctx context.Context, what, on string, changed int64, 
 	return i.recordOld(ctx, what, on, "", changed, done)
 }
 
+// Noted records a change that a program has made by other means than an Inspector, such as a job that it enqueued for a person. done is how
+// that ended, and Noted returns it, with the error of the record if there is one.
+func (i *Inspector) Noted(ctx context.Context, what, on string, changed int64, done error) error {
+	return i.all()[0].record(ctx, what, on, changed, done)
+}
+
 // recordOld is record for a value that was changed: the old one is in the record, so that it can be set again.
 func (i *Inspector) recordOld(ctx context.Context, what, on, old string, changed int64, done error) error {
 	if i.who == "" || changed == 0 {
@@ -118,7 +127,7 @@ func (i *Inspector) note(ctx context.Context, e AuditEntry) error {
 		return nil
 	}
 	e.At, e.Who, e.Why = clock.System.Now().UTC().Truncate(time.Millisecond), i.who, i.why
-	e.Face, e.On, e.Old, e.Error = i.face, logging.Shorten(e.On, mostText), logging.Shorten(e.Old, mostText), logging.Shorten(e.Error, mostText)
+	e.Face, e.On, e.Old, e.Error = i.face, logging.Shorten(e.On, mostText), logging.Shorten(e.Old, mostOld), logging.Shorten(e.Error, mostText)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordWithin)
 	defer cancel()
 	return i.do(ctx, func(s resque.Store, c redis.Conn) error {

@@ -18,6 +18,7 @@ type FindOption func(*findOptions)
 
 type findOptions struct {
 	budget time.Duration
+	most   int
 	after  string
 }
 
@@ -25,6 +26,9 @@ type findOptions struct {
 // page whose Next says where to go on, and whose Seen and Of say how far it came. All ends with an *UnfinishedError. A search looks
 // at a page of jobs at least, so calls with any budget come to an end. 0 is no budget.
 func Budget(d time.Duration) FindOption { return func(o *findOptions) { o.budget = d } }
+
+// LookAt ends a call of Find once it has looked at so many jobs, or a page more than that, as Budget does. 0: about 10,000.
+func LookAt(jobs int) FindOption { return func(o *findOptions) { o.most = jobs } }
 
 // From begins All where an *UnfinishedError says that it ended.
 func From(next string) FindOption { return func(o *findOptions) { o.after = next } }

@@ -62,11 +62,15 @@ func (i *Inspector) RemoveWorker(ctx context.Context, id string) error {
 			if err != nil {
 				return false, err
 			}
-			return s.Prune(c, w, clock.System.Now(), settings.MultiQueue)
+			removed, err := s.Prune(c, w, clock.System.Now(), settings.MultiQueue)
+			if err == nil && !removed { // it lives, or another caller has removed it
+				_, _, err = s.DeadWorker(c, id)
+			}
+			return removed, err
 		})
 		switch {
 		case errors.Is(err, resque.ErrNoWorker):
-			return nil // another shard has it
+			return nil // another shard has it, or another caller has removed it
 		case err == nil && !removed:
 			err = prefix.Errorf("worker %s: %w: it has just sent a heartbeat or begun a job", id, ErrWorkerAlive)
 		}

@@ -25,6 +25,9 @@ type DelayedJob struct {
 	Args  []json.RawMessage
 	ID    string // of a job that has one
 
+	Attempt   int // which run it waits for, and why the last one failed, as in an Entry
+	LastError string
+
 	// Plain says that the job is in resque-scheduler's schedule, where Ruby's tools
 	// see it. Others wait in the daemons' own schedule.
 	Plain bool
@@ -140,6 +143,7 @@ func (l *DelayedList) read(ctx context.Context, ask func(s resque.Store, c redis
 			continue
 		}
 		jobs[i].Class, jobs[i].Args, jobs[i].ID = p.Class, p.Args, p.ID
+		jobs[i].Attempt, jobs[i].LastError = ran(&p)
 	}
 	return jobs, nil
 }
@@ -281,6 +285,9 @@ func (i *Inspector) sought(job *Job) (*resque.Bulk, error) {
 		return nil, errors.New("goworker: the job to look for names no queue; set Job.Queue")
 	case job.Class == "":
 		return nil, errors.New("goworker: the job to look for names no class; set Job.Payload.Class")
+	}
+	if err := i.hidden(job); err != nil {
+		return nil, err
 	}
 	bulk := resque.Bulk{Style: settings.Style, Most: settings.MaxPayload}
 	if err := bulk.Add(job.Queue, job.Class, job.Args); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -55,6 +57,32 @@ type Failure struct {
 	shard  int
 }
 
+// At is when the job failed, in whole seconds; zero if FailedAt is not readable. See FailureFilter.Since.
+func (f Failure) At() time.Time { return failures.Time(f.FailedAt) }
+
+// FailedJobs returns listed failures as jobs, as Find does, so that Remove, Edit, Move and Operations can change them.
+func (i *Inspector) FailedJobs(all ...Failure) []Entry {
+	jobs := make([]Entry, len(all))
+	for n, f := range all {
+		jobs[n] = i.at(f.shard).failed(f)
+		jobs[n].Shard, jobs[n].listed = f.Shard, f.record.List != ""
+	}
+	return jobs
+}
+
+// failed is a failure as a job that was found.
+func (i *Inspector) failed(f Failure) Entry {
+	raw := []byte(f.Payload)
+	if f.Invalid != nil {
+		raw = f.Raw
+	}
+	e := i.entry(Failed, f.Queue, raw)
+	if e.Failure = &f; f.Invalid != nil {
+		e.Payload, e.Invalid = nil, f.Invalid
+	}
+	return e
+}
+
 // FailureList is a view of the failures that Resque's tools show and retry. It
 // holds nothing: each call asks Redis. It is safe for concurrent use.
 //
@@ -103,6 +131,27 @@ func (l *FailureList) Count(ctx context.Context) (int64, error) {
 	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (int64, error) {
 		return failures.New(s).Count(c, lists...)
 	})
+}
+
+// Counts returns how many failures each list has, by the queue whose list it is, where each queue has its own. "" is the list of all
+// queues. Over shards they are sums.
+func (l *FailureList) Counts(ctx context.Context) (map[string]int64, error) {
+	counts := make(map[string]int64)
+	err := l.in.each(func(one *Inspector) error {
+		_, err := overLists(ctx, l.of(one), func(s resque.Store, c redis.Conn, lists []string) (int, error) {
+			lengths, err := failures.New(s).Lengths(c, lists...)
+			for n, length := range lengths {
+				queue := strings.TrimSuffix(lists[n], resque.FailureListOf(""))
+				if lists[n] == resque.FailedList {
+					queue = ""
+				}
+				counts[queue] += length
+			}
+			return len(lists), err
+		})
+		return err
+	})
+	return counts, err
 }
 
 // List returns at most count failures from position start on; 0 is the oldest.

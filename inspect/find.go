@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -127,7 +126,7 @@ func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string,
 		return Page{}, err
 	}
 	if !i.several() {
-		return i.walkHere(ctx, q, ahead, cur, count, o.budget)
+		return i.walkHere(ctx, q, ahead, cur, count, o)
 	}
 	at := 0
 	if cur.Shard != "" {
@@ -137,7 +136,7 @@ func (i *Inspector) walk(ctx context.Context, q Query, ahead bool, after string,
 	}
 	one := i.shards[at]
 	cur.Shard = one.mark()
-	page, err := one.walkHere(ctx, q, ahead, cur, count, o.budget)
+	page, err := one.walkHere(ctx, q, ahead, cur, count, o)
 	for n := range page.Jobs {
 		page.Jobs[n].Shard = one.name()
 	}
@@ -166,12 +165,12 @@ type walker struct {
 }
 
 // walkHere returns a page of one Redis.
-func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur cursor, count int, budget time.Duration) (Page, error) {
+func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur cursor, count int, o findOptions) (Page, error) {
 	settings, err := i.redis.Settings()
 	if err != nil {
 		return Page{}, err
 	}
-	m, err := q.matcher(settings)
+	m, err := q.matcher(settings, i.mask)
 	if err != nil {
 		return Page{}, err
 	}
@@ -180,7 +179,7 @@ func (i *Inspector) walkHere(ctx context.Context, q Query, ahead bool, cur curso
 		w.s, w.c = s, c
 		began := clock.System.Now()
 		for w.cur.Place < len(places) {
-			over := budget > 0 && w.page.Looked > 0 && clock.Since(clock.System, began) >= budget
+			over := o.budget > 0 && w.page.Looked > 0 && clock.Since(clock.System, began) >= o.budget || o.most > 0 && w.page.Looked >= o.most
 			if w.left == 0 || w.page.Looked >= maxLooked || over {
 				w.cur.Seen = cur.Seen + int64(w.page.Looked-w.idle)
 				w.page.Next = w.cur.String()
@@ -462,16 +461,8 @@ func (w *walker) stepFailed() (done bool, err error) {
 		return false, err
 	}
 	for _, f := range w.failures(records) {
-		raw := []byte(f.Payload)
-		if f.Invalid != nil {
-			raw = f.Raw
-		}
-		e := w.entry(Failed, f.Queue, raw)
 		f.shard = w.number
-		if e.Failure = &f; f.Invalid != nil {
-			e.Payload, e.Invalid = nil, f.Invalid
-		}
-		w.found(e)
+		w.found(w.failed(f))
 	}
 	w.page.Looked += looked
 	if w.cur.Failure = next; next != "" {

@@ -32,6 +32,9 @@ type WorkerInfo struct {
 
 	Working *WorkingInfo // the job in hand; nil while idle
 
+	// Dead says that its last heartbeat is more than 300 s old by Redis's clock, as Ruby counts. Only WorkersPage and Worker say it.
+	Dead bool
+
 	Shard string // of several Redises, the one where it is registered
 }
 
@@ -64,16 +67,21 @@ func (i *Inspector) Workers(ctx context.Context) ([]WorkerInfo, error) {
 	workers, err := query(ctx, i, resque.Store.Workers)
 	var infos []WorkerInfo
 	for _, w := range workers {
-		infos = append(infos, WorkerInfo{
-			ID: w.ID, Host: w.Host, PID: w.PID, Queues: w.Queues,
-			Started: w.Started, Heartbeat: w.Heartbeat,
-			Processed: w.Processed, Failed: w.Failed,
-		})
-		if j := w.Working; j != nil {
-			infos[len(infos)-1].Working = &WorkingInfo{Queue: j.Queue, Class: j.Class, RunAt: j.RunAt, Payload: j.Payload}
-		}
+		infos = append(infos, workerInfo(w))
 	}
 	return infos, err
+}
+
+func workerInfo(w resque.Worker) WorkerInfo {
+	info := WorkerInfo{
+		ID: w.ID, Host: w.Host, PID: w.PID, Queues: w.Queues,
+		Started: w.Started, Heartbeat: w.Heartbeat,
+		Processed: w.Processed, Failed: w.Failed,
+	}
+	if j := w.Working; j != nil {
+		info.Working = &WorkingInfo{Queue: j.Queue, Class: j.Class, RunAt: j.RunAt, Payload: j.Payload}
+	}
+	return info
 }
 
 // FleetInfo is the state of a whole Resque, as Ruby's Resque.info returns it.
@@ -152,12 +160,17 @@ func (i *Inspector) info(ctx context.Context) (resque.Info, access.Settings, err
 // ProcessInfo describes a goworker process of the fleet. Ruby's workers have no such record; see Workers.
 type ProcessInfo struct {
 	ID          string // host:pid:random, new for each start and each lost lease
+	Name        string // WorkerSettings.Name, by default that of its program; "": its release has none
 	Host        string
 	PID         int
 	Version     string // of goworker
+	AppVersion  string // of its program, as its setting AppVersion has it; "": it has none
 	Queues      string // the list it was given
 	Concurrency int    // its workers
 	Since       time.Time
+
+	// Control is which commands it obeys, its setting WorkerSettings.Control: "off", "on" or "full". "": its release knows no commands.
+	Control string
 
 	Jobs int64 // that it has reserved: those that run, and some that are about to
 
@@ -201,7 +214,7 @@ func (i *Inspector) Processes(ctx context.Context) ([]ProcessInfo, error) {
 // processInfo is what is known of a process at a time.
 func processInfo(p resque.LiveProcess, now time.Time) ProcessInfo {
 	info := ProcessInfo{
-		ID: p.ID, Host: p.Host, PID: p.PID, Version: p.Version, Queues: p.Queues, Concurrency: p.Concurrency,
+		ID: p.ID, Name: p.Name, Host: p.Host, Control: p.Control, PID: p.PID, Version: p.Version, AppVersion: p.App, Queues: p.Queues, Concurrency: p.Concurrency,
 		Since: p.Started, Jobs: p.Jobs, Dead: p.Dead, LeaseAge: max(0, now.Sub(p.Ends.Add(-resque.LeasePeriod))),
 	}
 	if p.Dead {

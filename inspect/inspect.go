@@ -37,6 +37,7 @@ type Inspector struct {
 	among  bool         // it is one of several shards
 
 	who, why, face string // see By and Face
+	mask           Mask   // see Masked
 }
 
 // New returns an Inspector of one Redis, or of several. It is for the packages of this module.

@@ -218,13 +218,17 @@ func TestDelayed(t *testing.T) {
 		server.Do(t, "SADD", "resque:timestamps:"+item, "delayed:"+second)
 		server.Do(t, "ZADD", "resque:delayed_queue_schedule", second, second)
 	}
-	server.Do(t, "ZADD", "resque:go:schedule", at.UnixMilli()+5, `3:low{"class":"A","args":[0],"id":"own"}`)
+	server.Do(t, "ZADD", "resque:go:schedule", at.UnixMilli()+5, `3:low{"class":"A","args":[0],"attempt":3,"error":"Error: no luck","id":"own"}`)
 	d := i.Delayed()
 	count, err := d.Count(ctx)
 	want(t, "count", int64(4), count, err)
 	own, err := d.Find(ctx, "own", time.Time{})
-	if len(own) != 1 || own[0].Plain || own[0].ID != "own" || err != nil {
+	if len(own) != 1 || own[0].Plain || own[0].ID != "own" || own[0].Attempt != 3 || own[0].LastError != "Error: no luck" || err != nil {
 		t.Errorf("found %+v, %v", own, err)
+	}
+	page, err := i.Find(ctx, inspect.Query{ID: "own"}, "", 10)
+	if len(page.Jobs) != 1 || page.Jobs[0].Attempt != 3 || page.Jobs[0].LastError != "Error: no luck" || err != nil {
+		t.Errorf("found %+v, %v", page.Jobs, err)
 	}
 	times, err := i.DelayedUntil(ctx, job("low", "A", 0))
 	want(t, "times", []time.Time{at, at.Add(5 * time.Millisecond)}, times, err)

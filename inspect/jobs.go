@@ -52,6 +52,11 @@ type Entry struct {
 	Payload json.RawMessage
 	Invalid error
 
+	// Attempt is which run the payload is for; the first is 1. It is 0 if the payload is no job. LastError is why the run before
+	// failed, "Type: text" in at most 200 bytes; "" of a first run, and where the payload does not say so.
+	Attempt   int
+	LastError string
+
 	At      time.Time // of a delayed job: when it is due
 	Plain   bool      // of a delayed job: it is in resque-scheduler's schedule
 	Limits  []string  // of a job in a lane: the limits it waits for, each with its key
@@ -66,6 +71,7 @@ type Entry struct {
 	index  int64 // where it was read, of a job in a list
 	lane   *resque.Lane
 	listed bool
+	mask   Mask // of the Inspector that found it
 	delay  delayed.Job
 }
 
@@ -93,13 +99,14 @@ type matcher struct {
 	texts  [][]byte // a payload that matches holds all of these
 	names  [][]byte // those of them that no program writes in another way
 	where  []test
+	mask   Mask    // nil: none
 	places []Place // as Query.Places; those that a condition about states leaves
 	unsure int     // jobs that do not match because nothing says whether they do
 }
 
-// matcher prepares the query, or says what is wrong with it.
-func (q Query) matcher(settings access.Settings) (*matcher, error) {
-	m := &matcher{Query: q}
+// matcher prepares the query, or says what is wrong with it. With a mask, no text that it may hide is sought in the bytes of jobs.
+func (q Query) matcher(settings access.Settings, mask Mask) (*matcher, error) {
+	m := &matcher{Query: q, mask: mask}
 	for _, p := range q.Places {
 		if !slices.Contains(places, p) {
 			return nil, fmt.Errorf("goworker: %q is no place of jobs; there are delayed, queued, lane, leased, running and failed", p)
@@ -121,7 +128,7 @@ func (q Query) matcher(settings access.Settings) (*matcher, error) {
 			return nil, prefix.Errorf("looking for %s: %w", q.Class, err)
 		}
 		m.args = p.Args
-		if len(p.Args) > 0 {
+		if len(p.Args) > 0 && mask == nil {
 			m.texts = append(m.texts, slices.MaxFunc(p.Args, func(a, b json.RawMessage) int { return cmp.Compare(len(a), len(b)) }))
 		}
 	}
@@ -137,6 +144,10 @@ func (q Query) matcher(settings access.Settings) (*matcher, error) {
 		t, texts, err := c.prepare()
 		if err != nil {
 			return nil, err
+		}
+		if mask != nil && c.masks() {
+			plain := t
+			t, texts = func(s *subject) verdict { return plain(s.behind(mask)) }, nil
 		}
 		m.where = append(m.where, t)
 		for _, text := range texts {
@@ -182,7 +193,7 @@ func (m *matcher) fits(s subject) bool {
 		p := s.job()
 		switch {
 		case p == nil, m.Class != "" && p.Class != m.Class, m.ID != "" && p.ID != m.ID && !(m.inner && s.inner.ID == m.ID),
-			m.Args != nil && !p.Same(m.Class, m.args):
+			m.Args != nil && !s.same(m):
 			return false
 		}
 	}
@@ -198,6 +209,12 @@ func (m *matcher) fits(s subject) bool {
 	return all == yes
 }
 
+// same reports whether the job has the class and arguments that are sought.
+func (s *subject) same(m *matcher) bool {
+	p := s.behind(m.mask).job()
+	return p != nil && p.Same(m.Class, m.args)
+}
+
 // refSize is the length of a Ref.
 const refSize = 28
 
@@ -208,7 +225,7 @@ func refOf(queue string, raw []byte) string {
 
 // entry is a job that was found here.
 func (i *Inspector) entry(place Place, queue string, raw []byte) Entry {
-	e := Entry{Place: place, Queue: queue, Payload: raw, raw: raw, Ref: refOf(queue, raw), listed: true, shard: i.number}
+	e := Entry{Place: place, Queue: queue, Payload: raw, raw: raw, Ref: refOf(queue, raw), listed: true, shard: i.number, mask: i.mask}
 	p, err := payload.Parse(raw)
 	if err != nil {
 		e.Invalid = err
@@ -218,7 +235,16 @@ func (i *Inspector) entry(place Place, queue string, raw []byte) Entry {
 		e.Payload = p.Text
 	}
 	e.Class, e.Args, e.ID = p.Class, p.Args, p.ID
+	e.Attempt, e.LastError = ran(&p)
 	return e
+}
+
+// ran returns which run a payload is for, and why the one before failed.
+func ran(p *payload.Payload) (attempt int, lastError string) {
+	if p.Attempt > 1 {
+		lastError, _ = p.LastError()
+	}
+	return p.Attempt, lastError
 }
 
 // String says what the job is and where: "job Mail, id x, in queue mail".
@@ -231,7 +257,7 @@ func (e Entry) String() string {
 		fmt.Fprintf(&b, ", id %s,", e.ID)
 	case len(e.Args) > 0:
 		b.WriteByte('(')
-		for n, arg := range e.Args {
+		for n, arg := range e.shownArgs() {
 			if n > 0 {
 				b.WriteByte(',')
 			}

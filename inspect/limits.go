@@ -261,29 +261,9 @@ func (l LimitInfo) parse(text string) (string, error) {
 	wrong := func() error {
 		return prefix.Errorf("%q is no number for the limit %s, which counts %s: %w", text, l.Spec, l.Kind, ErrLimitText)
 	}
-	if !l.rate() {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || l.Kind == "" {
-			return "", wrong()
-		}
-		return strconv.Itoa(n), nil
-	}
-	rate, burst, bursts := strings.Cut(text, ":")
-	count, unit, _ := strings.Cut(rate, "/")
-	per, known := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
-	n, err := strconv.Atoi(count)
-	if err != nil || !known || n < 1 {
+	numbers, ok := resque.NumbersOf(l.rate(), text)
+	if !ok || !l.rate() && l.Kind == "" {
 		return "", wrong()
 	}
-	each := float64(per.Microseconds()) / float64(n)
-	at := resque.DefaultBurst(each)
-	if bursts {
-		if at, err = strconv.Atoi(burst); err != nil || at < 1 {
-			return "", wrong()
-		}
-	}
-	if each < 1 {
-		return "", wrong()
-	}
-	return resque.RateText(each, at), nil
+	return numbers, nil
 }

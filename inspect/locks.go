@@ -37,6 +37,10 @@ type Lock struct {
 	Seen  time.Time     // when a producer or an operator last looked for the job and found it; at first Since
 	Left  time.Duration // until the lock falls by itself; 0 where Redis did not say
 
+	// Refused is how many jobs were refused because this job holds the lock. It begins at 0 again where none was refused for as long as a
+	// lock lasts. Producers of older releases, and those whose Redis user may not write it, count none.
+	Refused int64
+
 	Shard string // of several Redises, the one where it is
 
 	held  resque.HeldLock
@@ -108,7 +112,7 @@ func (i *Inspector) eachLock(ctx context.Context, f func(Lock) bool) error {
 func lockOf(held resque.HeldLock) Lock {
 	l := Lock{
 		Name: held.Name, ID: held.ID, Queue: held.Queue, Payload: held.Payload, Hold: string(held.Hold),
-		Since: held.Since, Seen: held.Seen, Left: held.Left, held: held,
+		Since: held.Since, Seen: held.Seen, Left: held.Left, Refused: held.Refused, held: held,
 	}
 	if p, err := payload.Parse(held.Payload); err == nil {
 		l.Class = p.Class

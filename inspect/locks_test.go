@@ -52,6 +52,8 @@ func TestLocks(t *testing.T) {
 		server.Do(t, "PEXPIRE", "resque:go:unique:"+lock(name), 1000000)
 		put(member, payload)
 	}
+	server.Do(t, "SET", "resque:go:unique:"+lock("queued")+":refused", "3 queued")
+	server.Do(t, "SET", "resque:go:unique:"+lock("delayed")+":refused", "3 another")
 	server.Do(t, "SET", "resque:go:unique-rest", "1", "PX", 50) // a look waits for it
 	before := server.Dump(t, "resque:go:unique:")
 	seen := make(map[string]inspect.Lock)
@@ -63,8 +65,8 @@ func TestLocks(t *testing.T) {
 	}
 	want(t, "locks", len(place), len(seen), nil)
 	l := seen["queued"]
-	want(t, "a lock", []any{lock("queued"), "mail", "A", "done", int64(1800000000), int64(1800000001)},
-		[]any{l.Name, l.Queue, l.Class, l.Hold, l.Since.Unix(), l.Seen.Unix()}, nil)
+	want(t, "a lock", []any{lock("queued"), "mail", "A", "done", int64(1800000000), int64(1800000001), int64(3), int64(0)},
+		[]any{l.Name, l.Queue, l.Class, l.Hold, l.Since.Unix(), l.Seen.Unix(), l.Refused, seen["delayed"].Refused}, nil)
 	if l.Left == 0 && os.Getenv("REDISTEST_ACL") == "" || l.Left > 1000*time.Second { // the minimal ACL does not let a worker ask
 		t.Errorf("the lock falls in %v", l.Left)
 	}

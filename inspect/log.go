@@ -17,7 +17,7 @@ import (
 
 // The kinds of a LogEntry. Other programs may write further ones.
 const (
-	LogOnline  = "online"  // a process or an HTTP server came
+	LogOnline  = "online"  // a process or an HTTP server came. More["app"] is the version of its program, where it has the setting AppVersion
 	LogOffline = "offline" // it left
 	LogLost    = "lost"    // it was found dead
 
@@ -31,6 +31,9 @@ const (
 	// What became of a rule of operators. More["rule"] is its name.
 	LogRuleEnded    = "rule-ended"    // its time was over
 	LogRuleRestored = "rule-restored" // a process of an older release had overwritten it
+
+	// A version was deployed, as RecordDeploy said. More["app"] is the version, More["by"] who said so, Text is for people.
+	LogDeploy = "deploy"
 
 	// A delivery of a webhook has failed for good. More["webhook"] is its name, More["delivery"] the id, Text why.
 	LogWebhookDead = "webhook-dead"

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -90,6 +91,8 @@ type Operation struct {
 	Ended   int64 // of Done: removed jobs with a lock, a step or a result. They ended as cancelled, and are not taken back
 	Again   int64 // of Done: jobs that have failed again, as far as its brake has seen
 
+	Given bool // it is of jobs that were chosen one by one, so its Plan has no Query for them
+
 	Undoing bool  // it takes back what it did, or has
 	Back    int64 // jobs that were taken back
 	Gone    int64 // once it is undone: jobs that could not be taken back: removed ones that are no longer in the bin, and others that ran, run, or were changed since
@@ -147,6 +150,9 @@ func (p Plan) check() (Plan, error) {
 	wrong := func(format string, args ...any) (Plan, error) {
 		return p, &PlanError{fmt.Sprintf("goworker: an operation %q "+format, append([]any{p.Verb}, args...)...)}
 	}
+	if !utf8.ValidString(p.Query.Queue) || !utf8.ValidString(p.Queue) {
+		return wrong("cannot be recorded for a queue whose name is not UTF-8; RemoveQueue, or Move of given jobs, can change it")
+	}
 	allowed := []Place{Delayed, Queued, InLane, Failed}
 	switch p.Verb {
 	case ClearQueue, ForgetQueue:
@@ -202,7 +208,7 @@ func (p Plan) check() (Plan, error) {
 		}
 	}
 	switch {
-	case p.Query.narrow(), slices.Equal(p.Query.Places, []Place{Failed}), p.Verb == Revoke && p.Query.hangs():
+	case p.Query.narrow(), slices.Equal(p.Query.Places, []Place{Failed}), p.Verb != Revoke && slices.Equal(p.Query.Places, []Place{Delayed}), p.Verb == Revoke && p.Query.hangs():
 	case p.Verb == Revoke:
 		return wrong("would end the jobs of all queues; name a queue, class or id, or a condition about what the jobs are, or state:running and for:>5m for those that hang")
 	default:
@@ -246,6 +252,9 @@ func (o *Operations) Start(ctx context.Context, p Plan) (Operation, error) {
 	}
 	id := newOperationID()
 	fields := map[string]string{"plan": string(text), "who": o.in.who, "reason": o.in.why}
+	if o.in.mask != nil && len(p.Jobs) == 0 && p.Query.masks() {
+		fields[maskedField] = "1"
+	}
 	err = o.in.each(func(one *Inspector) error {
 		if len(p.Jobs) > 0 {
 			fields[givenField] = strconv.Itoa(len(o.given(p, p.Jobs, one)))
@@ -387,7 +396,7 @@ func operationOf(r operations.Record) Operation {
 		ID: r.ID, State: OperationState(r.Fields["state"]), Why: r.Fields["why"], Who: r.Fields["who"], Reason: r.Fields["reason"],
 		Begun: r.Time("begun"), Changed: r.Time("changed"),
 		Looked: r.Number("looked"), Done: r.Number("done"), Refused: r.Number("refused"), Refusal: r.Fields["refusal"],
-		Ended: r.Number("ended"), Again: r.Number("again"),
+		Ended: r.Number("ended"), Again: r.Number("again"), Given: r.Fields[givenField] != "",
 		Undoing: r.Fields["undoing"] != "", Back: r.Number("back"), BinEnds: r.Time("bin_ends"),
 	}
 	d := json.NewDecoder(bytes.NewReader([]byte(r.Fields["plan"])))
@@ -420,6 +429,7 @@ func (op *Operation) add(of Operation) {
 		op.State, op.Why = of.State, of.Why
 	}
 	op.Refusal, op.Undoing = cmp.Or(op.Refusal, of.Refusal), op.Undoing || of.Undoing
+	op.Given = op.Given || of.Given
 	for _, n := range [][2]*int64{{&op.Looked, &of.Looked}, {&op.Done, &of.Done}, {&op.Refused, &of.Refused}, {&op.Ended, &of.Ended}, {&op.Again, &of.Again},
 		{&op.Back, &of.Back}, {&op.Gone, &of.Gone}, {&op.Binned, &of.Binned}} {
 		*n[0] += *n[1]

@@ -194,6 +194,8 @@ func (r *runner) all(ctx context.Context) (state OperationState, why string, err
 		if given := record.Number(givenField); did < given {
 			why = fmt.Sprintf("the program that changed %d given jobs has ended after %d of them; find the others and change them", given, did)
 		}
+	case record.Fields[maskedField] != "" && r.mask == nil:
+		err = ErrMasked
 	default:
 		why, err = r.walkAll(ctx, record)
 	}

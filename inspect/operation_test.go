@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/fingerprint"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -76,6 +77,9 @@ func TestOperationsTakeBack(t *testing.T) {
 	before := without(server.Dump(t, ""))
 	many := inspect.Query{Class: "Many"}
 	in := func(p ...inspect.Place) inspect.Query { return inspect.Query{Class: "Many", Places: p} }
+	group := func(p ...inspect.Place) inspect.Query {
+		return inspect.Query{Where: []inspect.Condition{{Name: "group", Value: fingerprint.Of("Many", "E", "boom").String()}}, Places: p}
+	}
 	for name, test := range map[string]struct {
 		plan   inspect.Plan
 		done   int64
@@ -84,6 +88,8 @@ func TestOperationsTakeBack(t *testing.T) {
 		"remove":          {inspect.Plan{Verb: inspect.Drop, Query: in(inspect.Delayed, inspect.Queued, inspect.InLane, inspect.Failed)}, 700 + 4*300, false},
 		"retry":           {inspect.Plan{Verb: inspect.Retry, Query: in(inspect.Failed)}, 300, false},
 		"retry all":       {inspect.Plan{Verb: inspect.Retry}, 300, false},
+		"retry a group":   {inspect.Plan{Verb: inspect.Retry, Query: group(inspect.Failed)}, 300, false},
+		"remove a group":  {inspect.Plan{Verb: inspect.Drop, Query: group(inspect.Failed)}, 300, false},
 		"run":             {inspect.Plan{Verb: inspect.Run, Query: in(inspect.Delayed)}, 600, true},
 		"run at the head": {inspect.Plan{Verb: inspect.Run, Query: in(inspect.Delayed), To: inspect.Head}, 600, true},
 		"move":            {inspect.Plan{Verb: inspect.MoveTo, Query: many, Queue: "other"}, 700 + 3*300, true},
@@ -372,7 +378,7 @@ func TestOperationsOnGivenJobs(t *testing.T) {
 	before := without(server.Dump(t, ""))
 	jobs := []inspect.Entry{one(t, i, id("mine")), one(t, i, id("laned")), one(t, i, inspect.Query{Class: "A", Places: []inspect.Place{inspect.Failed}})}
 	op, err := i.Operations().Start(t.Context(), inspect.Plan{Verb: inspect.Drop, Jobs: jobs})
-	want(t, "removed", "done 3", fmt.Sprint(op.State, " ", op.Done), err)
+	want(t, "removed", "done 3 given", fmt.Sprint(op.State, " ", op.Done, map[bool]string{true: " given"}[op.Given]), err)
 	for _, e := range jobs[:2] {
 		want(t, "left", []string(nil), found(t, i, id(e.ID), 500), nil)
 	}

@@ -14,7 +14,7 @@ type Condition struct {
 	// does is not meant in either case.
 	Not bool
 
-	// Name is what the condition is about: "class", "queue", "error", "exception", "id", "ref", "worker", "version",
+	// Name is what the condition is about: "class", "queue", "error", "exception", "group", "id", "ref", "worker", "version",
 	// "state", "args", "arg.<number>" and "arg.<number>.<key>…", "meta.<key>", "since", "until", "due", "retried",
 	// and "text" for a text without a name. A key with a dot, a colon, a blank or a quote in it stands in double quotes.
 	Name string
@@ -33,6 +33,7 @@ const (
 	onQueue     = "queue"
 	onError     = "error"
 	onException = "exception"
+	onGroup     = "group"
 	onID        = "id"
 	onRef       = "ref"
 	onWorker    = "worker"
@@ -51,7 +52,7 @@ const (
 
 // conditionNames are those that a search may have before a colon.
 var conditionNames = []string{
-	onClass, onQueue, onError, onException, onID, onRef, onWorker, onVersion, onState, onArgs, onArg, onMeta, onFor, onSince, onUntil, onDue,
+	onClass, onQueue, onError, onException, onGroup, onID, onRef, onWorker, onVersion, onState, onArgs, onArg, onMeta, onFor, onSince, onUntil, onDue,
 }
 
 // states are the words of state, each with the places that it means.
@@ -137,7 +138,7 @@ func (q Query) narrow() bool {
 	return q.Queue != "" || q.Class != "" || q.ID != "" || q.Ref != "" || slices.ContainsFunc(q.Where, func(c Condition) bool {
 		name, _, _ := strings.Cut(c.Name, ".")
 		return !c.Not && strings.Trim(c.Value, "*") != "" &&
-			slices.Contains([]string{onClass, onQueue, onError, onException, onID, onRef, onWorker, onArgs, onArg, onMeta, onText}, name)
+			slices.Contains([]string{onClass, onQueue, onError, onException, onGroup, onID, onRef, onWorker, onArgs, onArg, onMeta, onText}, name)
 	})
 }
 

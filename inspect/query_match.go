@@ -33,6 +33,8 @@ type subject struct {
 	parsed *payload.Payload // once it is needed; nil: it is no job
 	tried  bool
 	inner  args.ActiveJob
+
+	shown *subject // behind a mask, once it is needed
 }
 
 func (s *subject) job() *payload.Payload {
@@ -127,6 +129,10 @@ func (c Condition) prepare() (t test, texts []string, err error) {
 		}
 	case onException:
 		t = func(s *subject) verdict { return is(s.failure != nil && c.equal(payload.Text(s.failure.Exception))) }
+	case onGroup:
+		t = func(s *subject) verdict {
+			return is(s.place == Failed && failures.GroupOf(s.failure).String() == c.Value)
+		}
 	case onWorker:
 		t = func(s *subject) verdict {
 			who := s.process

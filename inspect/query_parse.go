@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/goworker/goworker/internal/fingerprint"
 )
 
 // MaxQuery is how many bytes the text of a search has at most.
@@ -35,6 +37,7 @@ func (e *QueryError) Error() string {
 //	class:Send*             its class, or that of a job of Rails; a * stands for any text
 //	queue:mail  id:K3W1…    its queue; its id. ref:<28 digits> is the Ref of an Entry
 //	error:timeout           the error of a failed job contains this, in any case of its letters. exception:Net::* is its kind
+//	group:1f0c62a9d3be      it failed, and this is the ID of its group; see package inspect/groups
 //	worker:media-1          the process or worker that runs it or ran it: its id, or a beginning up to a colon
 //	version:4f2             the version of the process that runs it begins so
 //	state:failed            where it is: waiting (queued or lane), delayed, retrying, running, leased, failed; state:failed,delayed
@@ -266,6 +269,10 @@ func (p *queryParser) understand(c *Condition, name string) (mistake string) {
 	case onRef:
 		if len(c.Value) != refSize || strings.Trim(c.Value, "0123456789abcdef") != "" {
 			return fmt.Sprintf("a ref has %d hexadecimal digits, of small letters", refSize)
+		}
+	case onGroup:
+		if !fingerprint.IsID(c.Value) {
+			return fmt.Sprintf("a group has %d hexadecimal digits, of small letters; goworker failed groups prints them", fingerprint.IDSize)
 		}
 	case onArgs:
 		var list []json.RawMessage

@@ -41,6 +41,7 @@ func TestParseQuery(t *testing.T) {
 		"since:2h":                 {where(inspect.Condition{Name: "since", Time: now.Add(-2 * time.Hour)}), "since:2026-11-22T10:00:00Z"},
 		"since:2026-11-21":         {where(inspect.Condition{Name: "since", Time: now.Add(-36 * time.Hour)}), "since:2026-11-21T00:00:00Z"},
 		"due:<1w":                  {where(inspect.Condition{Name: "due", Value: "<", Time: now.Add(7 * 24 * time.Hour)}), "due:<2026-11-29T12:00:00Z"},
+		"group:1f0c62a9d3be":       {where(inspect.Condition{Name: "group", Value: "1f0c62a9d3be"}), ""},
 		"-retried":                 {where(inspect.Condition{Not: true, Name: "retried"}), ""},
 		`"retried"`:                {where(inspect.Condition{Name: "text", Value: "retried", Literal: true}), ""},
 		"Timeout":                  {where(inspect.Condition{Name: "text", Value: "Timeout"}), ""},
@@ -77,6 +78,8 @@ func TestParseQueryMistakes(t *testing.T) {
 	}{
 		"stae:failed":               {0, `"stae" is no condition; did you mean state?`},
 		"class:A Foo::Bar":          {8, "put quotes around a text with a colon"},
+		"group:1F0c62a9d3be":        {6, "a group has 12 hexadecimal digits"},
+		"group:x*":                  {6, "a group has 12 hexadecimal digits"},
 		"class:":                    {0, "class: has no value"},
 		"class: Send":               {0, "without a blank"},
 		"- class:A":                 {0, "a minus stands before"},

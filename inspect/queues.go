@@ -106,6 +106,9 @@ func (i *Inspector) Dequeue(ctx context.Context, job *Job) (removed int, err err
 	case job.Class == "":
 		return 0, errors.New("goworker: the job to dequeue names no class; set Job.Payload.Class")
 	}
+	if err := i.hidden(job); err != nil {
+		return 0, err
+	}
 	if i.several() {
 		return over(i, sum[int], func(one *Inspector) (int, error) { return one.Dequeue(ctx, job) })
 	}
@@ -232,13 +235,24 @@ type WaitingInfo struct {
 // Waiting returns the lanes of a queue whose jobs have limits or take turns, the next
 // lane first. Ruby's tools do not see these jobs. It sends a command for each lane.
 func (i *Inspector) Waiting(ctx context.Context, queue string) ([]WaitingInfo, error) {
+	return i.WaitingFirst(ctx, queue, 0)
+}
+
+// WaitingFirst is Waiting for the lanes whose turn comes first: at most so many of each combination of limits that all jobs of the queue,
+// or of a class, share; 0: all lanes.
+func (i *Inspector) WaitingFirst(ctx context.Context, queue string, most int) ([]WaitingInfo, error) {
+	if most < 0 {
+		return nil, fmt.Errorf("goworker: at most %d lanes were asked for; give a positive number, or 0 for all", most)
+	}
 	if i.several() {
 		all, err := over(i, func(a, b []WaitingInfo) []WaitingInfo { return append(a, b...) },
-			func(one *Inspector) ([]WaitingInfo, error) { return one.Waiting(ctx, queue) })
+			func(one *Inspector) ([]WaitingInfo, error) { return one.WaitingFirst(ctx, queue, most) })
 		slices.SortStableFunc(all, func(a, b WaitingInfo) int { return a.Turn.Compare(b.Turn) })
 		return all, err
 	}
-	lanes, err := query(ctx, i, func(s resque.Store, c redis.Conn) ([]resque.WaitingLane, error) { return s.WaitingIn(c, queue) })
+	lanes, err := query(ctx, i, func(s resque.Store, c redis.Conn) ([]resque.WaitingLane, error) {
+		return s.WaitingFirst(c, queue, most)
+	})
 	infos := make([]WaitingInfo, 0, len(lanes))
 	for _, l := range lanes {
 		infos = append(infos, WaitingInfo{Jobs: l.Jobs, Turn: time.UnixMicro(l.Turn), Limits: limitNames(l.Lane), Key: l.Key()})

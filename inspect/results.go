@@ -78,6 +78,9 @@ type ResultFilter struct {
 	Class string
 	Queue string
 	Limit int // at most so many; 0: all
+
+	// Fits chooses further, by what is known without the whole Status: ID, State, Class and Queue. nil: all.
+	Fits func(s Status) bool
 }
 
 // The budget of one page of Results: how long a walk has a connection at a time, and how many steps it takes in it. In a
@@ -146,7 +149,7 @@ func (i *Inspector) results(ctx context.Context, f ResultFilter, take func(Statu
 			return nil
 		})
 		for _, d := range found {
-			if !take(StatusOf(d)) {
+			if s := StatusOf(d); (f.Fits == nil || f.Fits(s)) && !take(s) {
 				return errStopped
 			}
 		}

@@ -27,8 +27,8 @@ var ErrNoRule = prefix.New("no operator has set such a rule")
 // Rule is something that operators have set for the processes of the fleet. It holds until its end, or until an operator takes it
 // back, and survives the starts of processes.
 type Rule struct {
-	Kind  string // pause of a queue with an end, class (its jobs wait), limit, timeout or retries
-	About string // the queue, the class, or the Spec of the limit
+	Kind  string // pause of a queue with an end, class (its jobs wait), limit, timeout, retries, or hide (of HiddenNotices)
+	About string // the queue, the class, the Spec of the limit, or the identity of a finding
 	Class string // of a limit that was given to a class: that class
 	Key   string // of such a limit: the place in the arguments whose values each have their own count
 	Value string // of a limit as Redis keeps it; of a timeout in ms
@@ -60,11 +60,14 @@ func (r Rule) Text() string {
 }
 
 // Rules returns all rules that hold, by their kinds and what they are about. A pause of a queue without an end is no rule:
-// PausedQueues returns it.
-func (i *Inspector) Rules(ctx context.Context) ([]Rule, error) {
+// PausedQueues returns it. Hidden notices are not among them: see HiddenNotices.
+func (i *Inspector) Rules(ctx context.Context) ([]Rule, error) { return i.rules(ctx, false) }
+
+// rules returns the hidden notices, or all other rules.
+func (i *Inspector) rules(ctx context.Context, hidden bool) ([]Rule, error) {
 	if i.several() {
 		return over(i, func(a, b []Rule) []Rule { return append(a, b...) }, func(one *Inspector) ([]Rule, error) {
-			rules, err := one.Rules(ctx)
+			rules, err := one.rules(ctx, hidden)
 			for n := range rules {
 				rules[n].Shard = one.name()
 			}
@@ -81,7 +84,7 @@ func (i *Inspector) Rules(ctx context.Context) ([]Rule, error) {
 		for _, name := range slices.Sorted(maps.Keys(texts)) {
 			kind, about := control.About(name)
 			v, invalid := control.ParseValue(texts[name])
-			if v.Ended(now) {
+			if v.Ended(now) || (kind == control.HideRule) != hidden {
 				continue
 			}
 			r := Rule{Kind: kind, About: about, Class: v.Class, Key: v.Key, Value: v.Value, By: v.By, Why: v.Why, Invalid: invalid}
@@ -104,6 +107,7 @@ type ruling struct {
 	lasts    time.Duration
 	rules    map[string]control.Value // by name, that are set; without Until, By, Why and At
 	ended    []string                 // that are taken back
+	clears   bool                     // hidden notices whose time is over go too
 	changes  []control.Change         // beside those of the rules
 	old      string                   // what was before, where that is no rule
 }
@@ -127,6 +131,14 @@ func (i *Inspector) rule(ctx context.Context, r ruling) (before int, err error) 
 			}
 			an := control.Announcement{}
 			before = 0
+			for name, text := range texts {
+				if kind, _ := control.About(name); r.clears && kind == control.HideRule && !slices.Contains(r.ended, name) {
+					v, err := control.ParseValue(text)
+					if _, again := r.rules[name]; !again && (err != nil || v.Ended(now)) {
+						an.Rules = append(an.Rules, control.Rule{Name: name, Was: text})
+					}
+				}
+			}
 			var olds []string
 			for _, name := range r.ended {
 				text, there := texts[name]

@@ -6,7 +6,7 @@ import (
 
 // Sample is what a Resque looks like at one time: what the command's status shows. Two of them give rates.
 //
-// It costs at most three round trips, however many workers, jobs and queues there are. So not everything is
+// It costs at most three round trips and 25 commands, however many workers, jobs and queues there are. So not everything is
 // read. Each number says whether it is exact, a bound, or unknown. On a Redis where only Ruby works, ages are exact where payloads
 // say them, and the others and the rates need a second Sample: see SampleAfter.
 type Sample struct {

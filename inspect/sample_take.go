@@ -115,7 +115,7 @@ func (t *taken) server(settings access.Settings) {
 func (t *taken) totals() {
 	g, s := t.g, &t.out
 	s.At = g.At
-	s.Processed, s.Failed, s.Failures, s.Leased = countOf(g.Processed), countOf(g.Failed), countOf(g.Failures), countOf(g.Leased)
+	s.Processed, s.Failed, s.Failures, s.Leased = countOf(g.Processed), countOf(g.Failed), countOf(g.Failures).all(g.FailuresAll), countOf(g.Leased)
 	plain := countOf(g.Plain).all(g.PlainAll)
 	if !g.Seconds.OK {
 		plain = Count{}

@@ -23,12 +23,22 @@ import (
 // file, and Redis knows its ticks only.
 var ErrScheduleElsewhere = prefix.New("the schedule is not in Redis; a process has it in its code or its file, change it there")
 
+// Where a recurring schedule is: the values of ScheduleInfo.Source.
+const (
+	SourceRedis = "redis" // in Redis, for all schedulers
+	SourceCode  = "code"  // in the code or in a file of processes that are there
+)
+
 // ScheduleInfo is a recurring schedule as Redis knows it.
 type ScheduleInfo struct {
 	Name string
 
-	// Kept is whether the schedule itself is in Redis, for all schedulers. Of others Redis knows the ticks, and all fields
-	// from Config to Next are zero.
+	// Source is SourceRedis or SourceCode; "": nobody says. Of the last Redis knows the ticks, and all fields from Config to Next are zero.
+	// A schedule that is in both is as in Redis.
+	Source    string
+	Processes []string // those that have it in their code or in a file, sorted
+
+	// Kept is whether the schedule itself is in Redis, for all schedulers. Only then it has a Config, and may be Broken or have Environments.
 	Kept   bool
 	Config json.RawMessage // as it is kept: an entry of resque-scheduler
 	Broken error           // why it does not run
@@ -37,9 +47,10 @@ type ScheduleInfo struct {
 	Args         []json.RawMessage
 	Cron         string        // or
 	Every        time.Duration // the time from one tick to the next
+	Zone         string        // of a Cron: the time zone in which it counts; "Local" is that of the process that fires it
 	Description  string
 	Environments []string  // those in which it counts; nil: all
-	Next         time.Time // its next tick; zero while nothing has begun it
+	Next         time.Time // its next tick; zero while nothing has begun it, and where only the machine of the process knows the time zone
 
 	LastTick     time.Time // up to here the fleet is done with its ticks; zero: a goworker process never had it
 	LastEnqueued time.Time // when a scheduler last enqueued its job, in whole seconds; zero: never
@@ -53,8 +64,9 @@ type ScheduleInfo struct {
 	shard int
 }
 
-// Schedules returns the recurring schedules that Redis knows, sorted by name: those that are kept there, and those that have fired
-// or are paused. One in the code or the file of a process that has had no tick yet is not among them.
+// Schedules returns the recurring schedules that Redis knows, sorted by name: those that are kept there, those that have fired
+// or are paused, and those that processes have in their code or in a file, as in Registered. Of a process of an older release it knows
+// only those that have had a tick.
 func (i *Inspector) Schedules(ctx context.Context) ([]ScheduleInfo, error) {
 	if i.several() {
 		all, err := over(i, func(a, b []ScheduleInfo) []ScheduleInfo { return append(a, b...) }, func(one *Inspector) ([]ScheduleInfo, error) {
@@ -83,7 +95,12 @@ func schedulesOf(s resque.Store, c redis.Conn) ([]ScheduleInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	names = union(union(slices.Sorted(maps.Keys(kept)), paused), names)
+	own := registrationOf(s, c).Schedules
+	inCode := make(map[string]*ScheduleRecord, len(own))
+	for n := range own {
+		inCode[own[n].Name] = &own[n]
+	}
+	names = union(union(slices.Sorted(maps.Keys(kept)), paused), union(names, slices.Sorted(maps.Keys(inCode))))
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -103,6 +120,9 @@ func schedulesOf(s resque.Store, c redis.Conn) ([]ScheduleInfo, error) {
 		if info.Owner = ticks[n].Owner; ticks[n].Owner == resque.NoOwner || !ticks[n].Removed().IsZero() {
 			info.Owner = ""
 		}
+		if r := inCode[name]; r != nil {
+			info.has(r, now)
+		}
 		if text, there := kept[name]; there {
 			info.keep(text, now)
 		}
@@ -111,8 +131,38 @@ func schedulesOf(s resque.Store, c redis.Conn) ([]ScheduleInfo, error) {
 	return infos, nil
 }
 
+// registrationOf is Registered where its lack hides nothing else: one that may not be read.
+func registrationOf(s resque.Store, c redis.Conn) Registration {
+	all, asked, err := s.LiveRegistered(c)
+	if err != nil {
+		return Registration{}
+	}
+	return registration(all, asked)
+}
+
+// has fills in what processes say of a schedule that they have.
+func (s *ScheduleInfo) has(r *ScheduleRecord, now time.Time) {
+	s.Source, s.Processes = SourceCode, r.Processes
+	s.Class, s.Queue, s.Args, s.Cron, s.Every, s.Description = r.Class, r.Queue, r.Args, r.Cron, r.Every, r.Description
+	if is, err := recurring.FromRecord(r.is); err == nil {
+		s.is, s.Next = is, is.Next(s.ticks, now)
+		s.zone()
+	}
+}
+
+// zone fills in the time zone of a Cron.
+func (s *ScheduleInfo) zone() {
+	if zone := s.is.Zone(); zone != nil {
+		s.Zone = zone.String()
+	}
+}
+
 // keep fills in what a schedule that is kept in Redis says.
 func (s *ScheduleInfo) keep(text string, now time.Time) {
+	*s = ScheduleInfo{
+		Name: s.Name, Source: SourceRedis, Processes: s.Processes,
+		LastTick: s.LastTick, LastEnqueued: s.LastEnqueued, Owner: s.Owner, Paused: s.Paused, ticks: s.ticks,
+	}
 	if s.Kept, s.Config = true, json.RawMessage(text); !json.Valid(s.Config) {
 		s.Config, _ = json.Marshal(text)
 	}
@@ -120,6 +170,7 @@ func (s *ScheduleInfo) keep(text string, now time.Time) {
 		return
 	}
 	s.Class, s.Queue, s.Cron, s.Every = s.is.Class, s.is.Queue, s.is.Cron, s.is.Every
+	s.zone()
 	s.Description, s.Environments, s.Next = s.is.Description, s.is.Environments, s.is.Next(s.ticks, now)
 	for _, arg := range s.is.Args {
 		raw, _ := arg.(json.RawMessage) // as it was read
@@ -159,6 +210,18 @@ func (i *Inspector) NextTicks(ctx context.Context, name string, count int) (tick
 	return ticks, nil
 }
 
+// Upcoming returns the next ticks of a schedule as it was read: those before a time, and at most so many. There are none where Next is zero. It asks
+// Redis nothing.
+func (s ScheduleInfo) Upcoming(before time.Time, most int) (ticks []time.Time) {
+	if s.is == nil {
+		return nil
+	}
+	for at := s.Next; len(ticks) < most && !at.IsZero() && at.Before(before); at = s.is.After(at) {
+		ticks = append(ticks, at)
+	}
+	return ticks
+}
+
 // kept is Schedule for one that is kept in Redis and can be read.
 func (i *Inspector) kept(ctx context.Context, name string) (ScheduleInfo, error) {
 	s, err := i.Schedule(ctx, name)
@@ -174,6 +237,18 @@ func (i *Inspector) kept(ctx context.Context, name string) (ScheduleInfo, error)
 // RunSchedule enqueues the job of a recurring schedule that is kept in Redis once, beside its ticks, also while it is paused. An argument that
 // is to be the time of the tick is the present time.
 func (i *Inspector) RunSchedule(ctx context.Context, name string) error {
+	return i.runSchedule(ctx, name, nil)
+}
+
+// RunScheduleWith is RunSchedule with these arguments in place of the schedule's own. The schedule keeps its own.
+func (i *Inspector) RunScheduleWith(ctx context.Context, name string, args []json.RawMessage) error {
+	if args == nil {
+		args = []json.RawMessage{}
+	}
+	return i.runSchedule(ctx, name, args)
+}
+
+func (i *Inspector) runSchedule(ctx context.Context, name string, args []json.RawMessage) error {
 	s, err := i.kept(ctx, name)
 	if err != nil {
 		return err
@@ -183,12 +258,19 @@ func (i *Inspector) RunSchedule(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	job, err := s.is.Payload(settings.Style, clock.System.Now())
+	is := *s.is
+	if args != nil {
+		is.Args = nil
+		for _, arg := range args {
+			is.Args = append(is.Args, arg)
+		}
+	}
+	job, err := is.Payload(settings.Style, clock.System.Now())
 	if err == nil {
 		err = payload.CheckSize(job, settings.MaxPayload)
 	}
 	if err != nil {
-		return s.is.About(err)
+		return is.About(err)
 	}
 	err = one.do(ctx, func(store resque.Store, c redis.Conn) error { return store.Push(c, s.Queue, job) })
 	return one.record(ctx, "RunSchedule", "schedule "+name, once(err == nil), err)

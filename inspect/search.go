@@ -55,8 +55,15 @@ func (f FailureFilter) prepared(i *Inspector) (failures.Filter, error) {
 		Class: f.Class, Queue: f.Queue, Exception: f.Exception, Text: f.Text,
 		Since: f.Since, Until: f.Until, Retried: f.Retried, Unretried: f.Unretried,
 	}
-	if err := f.check(); err != nil || f.Query == nil {
+	if err := f.check(); err != nil {
 		return filter, err
+	}
+	if i.mask != nil && (f.Exception != "" || f.Text != "") {
+		filter.Exception, filter.Text = "", ""
+		filter.Fits = func(record []byte) bool { return f.compares(i.mask, record) }
+	}
+	if f.Query == nil {
+		return filter, nil
 	}
 	settings, err := i.redis.Settings()
 	if err != nil {
@@ -64,11 +71,16 @@ func (f FailureFilter) prepared(i *Inspector) (failures.Filter, error) {
 	}
 	q := *f.Query
 	q.Places = nil
-	m, err := q.matcher(settings)
-	if err == nil {
+	m, err := q.matcher(settings, i.mask)
+	if err != nil {
+		return filter, err
+	}
+	if before := filter.Fits; before != nil {
+		filter.Fits = func(record []byte) bool { return before(record) && m.fitsRecord(record) }
+	} else {
 		filter.Fits = m.fitsRecord
 	}
-	return filter, err
+	return filter, nil
 }
 
 // String says what the filter chooses, for the audit: " class=Mail retried".
@@ -140,6 +152,50 @@ func (l *FailureList) Get(ctx context.Context, id string) (Failure, error) {
 		}
 		return found, err
 	})
+}
+
+// ByID returns the failures with these IDs that are there, in the order of the IDs, and reads the lists once for all of them. An ID that is
+// given twice means two failures. Of several with one ID those that were not retried come first.
+func (l *FailureList) ByID(ctx context.Context, ids ...string) ([]Failure, error) {
+	if l.in.several() {
+		all, err := over(l.in, joinFailures, func(one *Inspector) ([]Failure, error) { return l.of(one).ByID(ctx, ids...) })
+		return chosenByID(all, ids), err
+	}
+	return overLists(ctx, l, func(s resque.Store, c redis.Conn, lists []string) (found []Failure, err error) {
+		var records []failures.Record
+		fresh, wanted := make(map[string]int), make(map[string]int)
+		for _, id := range ids {
+			wanted[id]++
+		}
+		_, err = failures.New(s).Find(c, lists, ids, func(r failures.Record) (bool, error) {
+			id := failures.ID(r.Raw)
+			records = append(records, r)
+			if r.Failure.RetriedAt == "" {
+				fresh[id]++
+			}
+			return fresh[id] >= wanted[id], nil
+		})
+		return chosenByID(l.in.failures(records), ids), err
+	})
+}
+
+func joinFailures(a, b []Failure) []Failure { return append(a, b...) }
+
+// chosenByID gives each ID a failure that has it, those that were not retried first.
+func chosenByID(all []Failure, ids []string) (chosen []Failure) {
+	slices.SortStableFunc(all, func(a, b Failure) int { return cmp.Compare(min(1, len(a.RetriedAt)), min(1, len(b.RetriedAt))) })
+	used := make([]bool, len(all))
+	for _, id := range ids {
+		n := slices.IndexFunc(all, func(f Failure) bool { return f.ID == id })
+		for n >= 0 && n < len(all) && (used[n] || all[n].ID != id) {
+			n++
+		}
+		if n >= 0 && n < len(all) {
+			used[n] = true
+			chosen = append(chosen, all[n])
+		}
+	}
+	return chosen
 }
 
 // Search returns at most count of the matching failures, the newest first; if each

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/fingerprint"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
@@ -75,25 +76,27 @@ func TestSearch(t *testing.T) {
 	i, server, _ := setup(t)
 	searched(t, server)
 	for text, want := range map[string]string{
-		"class:SendMail":                       "f1 f2 q1",
-		"class:Send*":                          "d1 d2 f1 f2 h1 l1 q1 q2 q5 w1",
-		"class:*e*d* -class:SendMail":          "d1 d2 h1 l1 q2 q5 w1",
-		"class:SendRails":                      "q5",
-		"class:Café":                           "q4",
-		`class:"Send*"`:                        "",
-		"queue:low":                            "q5 w2",
-		`queue:"a*"`:                           "q4",
-		"queue:a*":                             "q4",
-		"queue:m*l state:queued class:S*":      "q1 q2",
-		"-queue:mail":                          "q4 q5 w2",
-		"id:f1":                                "f1",
-		"id:r1":                                "q5",
-		"id:d*":                                "d1 d2",
-		"error:timeout":                        "f1 f2",
-		`error:"Timeout"`:                      "f1 f2",
-		`error:"timeout"`:                      "",
-		"-error:timeout state:failed":          "f3",
-		"exception:Net::*":                     "f1",
+		"class:SendMail":                  "f1 f2 q1",
+		"class:Send*":                     "d1 d2 f1 f2 h1 l1 q1 q2 q5 w1",
+		"class:*e*d* -class:SendMail":     "d1 d2 h1 l1 q2 q5 w1",
+		"class:SendRails":                 "q5",
+		"class:Café":                      "q4",
+		`class:"Send*"`:                   "",
+		"queue:low":                       "q5 w2",
+		`queue:"a*"`:                      "q4",
+		"queue:a*":                        "q4",
+		"queue:m*l state:queued class:S*": "q1 q2",
+		"-queue:mail":                     "q4 q5 w2",
+		"id:f1":                           "f1",
+		"id:r1":                           "q5",
+		"id:d*":                           "d1 d2",
+		"error:timeout":                   "f1 f2",
+		`error:"Timeout"`:                 "f1 f2",
+		`error:"timeout"`:                 "",
+		"-error:timeout state:failed":     "f3",
+		"exception:Net::*":                "f1",
+		"group:" + fingerprint.Of("Resize", "Oops", "it said ‹text›").String():                    "f3",
+		"-group:" + fingerprint.Of("Resize", "Oops", "it said ‹text›").String() + " state:failed": "f1 f2",
 		"worker:media-1":                       "f1 w1",
 		"worker:media-1:7":                     "f1 w1",
 		"worker:web":                           "f2",

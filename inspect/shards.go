@@ -53,7 +53,7 @@ func (i *Inspector) shardOf(cursor string) (number int, after string, err error)
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	shard, after, ok := strings.Cut(string(raw), "\x00")
 	if err != nil || !ok {
-		return 0, "", fmt.Errorf("goworker: %q is not where a search of failures goes on: %w", cursor, ErrCursor)
+		return 0, "", fmt.Errorf("goworker: %q is not where a walk over shards goes on: %w", cursor, ErrCursor)
 	}
 	number, err = i.marked(shard)
 	return number, after, err

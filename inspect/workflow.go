@@ -34,7 +34,7 @@ type WorkflowInfo struct {
 	Result     json.RawMessage // only of Get of one that is done
 	ResultLeft string          // why the result was not kept; "": it was, or there is none
 
-	Counts WorkflowCounts // only of Get
+	Counts WorkflowCounts // only of Get and Page
 }
 
 // WorkflowCounts are the steps and handlers of a workflow, by what has become of them.
@@ -132,10 +132,7 @@ const mostLost = 100
 func infoOf(w workflows.Workflow) WorkflowInfo {
 	i := WorkflowInfo{ID: w.ID, Name: w.Name, State: State(w.State), Began: w.Began, Ended: w.Ended, Deadline: w.Deadline, Until: w.Until,
 		Open: w.Open, Paused: w.Paused, RunRest: w.Rest, Unique: w.Lock, ResultLeft: w.Left,
-		Counts: WorkflowCounts{
-			Waiting: w.Counts.Waiting, Sent: w.Counts.Sent, Outside: w.Counts.Outside, Done: w.Counts.Done, Failed: w.Counts.Failed,
-			NotRun: w.Counts.NotRun, Handlers: w.Counts.Armed, Called: w.Counts.Called, Over: w.Counts.Over,
-		}}
+		Counts: countsOf(w.Counts)}
 	i.Lost, i.Stalled = workflows.LostSteps(w.Stalled, mostLost)
 	i.Err = workflowError(w.ID, w.Name, w.Error)
 	if w.Result != "" && i.State == StateDone {
@@ -143,6 +140,13 @@ func infoOf(w workflows.Workflow) WorkflowInfo {
 	}
 	_ = json.Unmarshal([]byte(w.Meta), &i.Meta) // what another program wrote there is no metadata
 	return i
+}
+
+func countsOf(n workflows.Counts) WorkflowCounts {
+	return WorkflowCounts{
+		Waiting: n.Waiting, Sent: n.Sent, Outside: n.Outside, Done: n.Done, Failed: n.Failed,
+		NotRun: n.NotRun, Handlers: n.Armed, Called: n.Called, Over: n.Over,
+	}
 }
 
 // StepState is what has become of a step of a workflow.
@@ -174,6 +178,7 @@ type StepInfo struct {
 	Args   []json.RawMessage // without what steps before it add
 	State  StepState
 
+	Since  time.Time       // of one that ends from outside: when it was sent; zero: it is not known
 	Until  time.Time       // of one that ends from outside: when it fails if nothing ends it
 	Err    *WorkflowError  // of one that failed
 	Result json.RawMessage // of one that is done, if the workflow keeps it. Of a handler with several results the list of them
@@ -183,6 +188,7 @@ type StepInfo struct {
 type StepFilter struct {
 	State StepState
 	Class string
+	From  int // only steps whose numbers are not below it
 	Limit int // at most so many; 0: all
 }
 

@@ -178,6 +178,10 @@ func (w *Workflows) Steps(ctx context.Context, id string, f StepFilter) iter.Seq
 			}
 			letters = string(rune(letter))
 		}
+		if f.From < 0 {
+			yield(StepInfo{}, fmt.Errorf("goworker: steps have no number %d", f.From))
+			return
+		}
 		if f.Limit < 0 {
 			yield(StepInfo{}, fmt.Errorf("goworker: the limit of steps is %d; give a positive one, or 0 for all", f.Limit))
 			return
@@ -197,7 +201,7 @@ func (w *Workflows) Steps(ctx context.Context, id string, f StepFilter) iter.Seq
 			})
 		})
 		left := f.Limit
-		for next := 0; err == nil && next >= 0; {
+		for next := f.From; err == nil && next >= 0; {
 			var found []workflows.StepRead
 			err = one.do(ctx, func(s resque.Store, c redis.Conn) (err error) {
 				found, next, err = workflows.New(s).Steps(c, id, next, letters)
@@ -235,7 +239,7 @@ func stepOf(id string, step workflows.StepRead, names map[int]string) StepInfo {
 	}
 	switch i.State {
 	case StepOutside:
-		i.Until = step.Until
+		i.Since, i.Until = step.Since, step.Until
 	case StepFailed:
 		if i.Err = workflowError(id, "", step.Failure); i.Err != nil && i.Class == "" {
 			i.Class, i.Queue = i.Err.Class, i.Err.Queue

@@ -60,6 +60,7 @@ func Open(_ context.Context, uri string, opts goworker.DialOptions) (goworker.Di
 		return nil, prefix.Errorf("the Sentinels' URI cannot be used: %w; %s", err, form)
 	}
 	s.redis, s.sentinel = opts, opts
+	s.sentinel.Login = nil // theirs is in the URI
 	s.sentinel.ConnectTimeout = min(opts.ConnectTimeout, askWithin)
 	s.sentinel.ReadTimeout = min(opts.ReadTimeout, askWithin)
 	for _, host := range s.uri.Hosts { // Server says what is wrong with a host

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folders() { xargs -r dirname | sort -u; }
-go_files() { find . \( -path ./bench -o -path ./cmd -o -path ./test -o -path ./example -o -name node_modules \) -prune -o -name "$1" -print; }
+go_files() { find . \( -path ./bench -o -path ./cmd -o -path ./test -o -path ./example -o -path ./metrics -o -path ./tracing -o -path ./release -o -name node_modules \) -prune -o -name "$1" -print; }
 module='"github.com/goworker/goworker'
 comm -23 <(go_files '*_test.go' | folders) <({
 	go_files '*.go' | grep -v _test.go$ | xargs grep -lE '(^|\s)go (func|[a-zA-Z_.]+\()|\.Go\(|AfterFunc\('

@@ -73,7 +73,8 @@ type Item struct {
 	Attempt int             `json:"attempt,omitempty"` // which run it was; the first is 1
 	TookMS  float64         `json:"took_ms,omitempty"`
 	Error   string          `json:"error,omitempty"`
-	Args    json.RawMessage `json:"args,omitempty"` // with Settings.Arguments
+	Failure string          `json:"failure,omitempty"` // the id of the failure record, as inspect and the log have it
+	Args    json.RawMessage `json:"args,omitempty"`    // with Settings.Arguments
 
 	// Of notices.
 	Check    string `json:"check,omitempty"` // the name of the check
@@ -158,7 +159,7 @@ func itemOf(entry webhook.Entry) (i Item, ok bool) {
 	}
 	i = Item{
 		ID: entry.ID, Kind: e.Kind, At: time.UnixMilli(e.At).UTC(), Process: name(e.Process), Queue: name(e.Queue), Class: name(e.Class), Job: name(e.ID), Attempt: e.Attempt,
-		TookMS: e.Took, Error: logging.Shorten(e.Text, events.MostText+shortened),
+		TookMS: e.Took, Error: logging.Shorten(e.Text, events.MostText+shortened), Failure: name(e.Failure),
 	}
 	if args := bytes.ToValidUTF8([]byte(entry.Args), []byte("\uFFFD")); json.Valid(args) {
 		i.Args = args

@@ -27,6 +27,7 @@ import (
 	"github.com/goworker/goworker/events"
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/resque/webhook"
 )
@@ -50,7 +51,10 @@ type Settings struct {
 	URL string
 
 	// Key signs the deliveries over HTTP: LeastKey bytes or more. Without one they have no signature.
-	Key []byte
+	Key []byte `config:"-"`
+
+	// KeyFile is a file with the key, in place of Key.
+	KeyFile string
 
 	// Kinds are the bad ends of jobs to deliver, from Kinds(); none: events.Failed and events.Poison.
 	Kinds []string
@@ -62,10 +66,10 @@ type Settings struct {
 	NoNotices bool
 
 	// Transport carries the requests, for example with a certificate of your own; nil: http.DefaultTransport.
-	Transport http.RoundTripper
+	Transport http.RoundTripper `config:"-"`
 
 	// Logger logs what fails; nil: slog.Default().
-	Logger *slog.Logger
+	Logger *slog.Logger `config:"-"`
 }
 
 // Kinds are the kinds of events that a webhook can deliver: the bad ends of jobs.
@@ -104,6 +108,13 @@ func New(of Inspects, s Settings) (*Deliverer, error) {
 		s.Kinds = []string{events.Failed, events.Poison}
 	}
 	s.Kinds, s.Key = slices.Clone(s.Kinds), bytes.Clone(s.Key)
+	if s.KeyFile != "" {
+		key, err := conn.ReadSecret("key of webhook "+s.Name, s.KeyFile)
+		if err != nil {
+			return nil, prefix.Of(err)
+		}
+		s.Key = []byte(key)
+	}
 	if s.Logger == nil {
 		s.Logger = slog.Default()
 	}

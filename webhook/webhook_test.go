@@ -259,6 +259,9 @@ func TestDelivers(t *testing.T) {
 		if i.Kind != events.Failed || i.Class != "Fails" || i.Queue != "work" || i.Attempt != 1 || i.Error != "dial tcp: timeout" || i.TookMS <= 0 || i.Process == "" || i.Args != nil || i.ID == "" {
 			t.Errorf("%+v", i)
 		}
+		if record, err := f.client.Inspect().Failures().Get(t.Context(), i.Failure); err != nil || f.log.Count("failure="+record.ID) != 1 {
+			t.Errorf("the failure %q: %v", i.Failure, err)
+		}
 	}
 	r.mu.Lock()
 	if text := r.got[0].Text; !strings.HasPrefix(text, "Fails failed in queue work: dial tcp: timeout") {
@@ -312,7 +315,7 @@ func TestReceiverIsDown(t *testing.T) {
 	f.heard()
 	down.Store(true)
 	var ids []string
-	for range 9 { // a delivery lists a hundred
+	for range 6 { // a delivery has room for some eighty of them, and counts the others
 		ids = append(ids, f.fail(10)...)
 	}
 	tried := len(r.tried())

@@ -80,7 +80,7 @@ func (b Bound) Duration() time.Duration { return time.Duration(b.Value * float64
 // Check is a row of the table. Sentence, Remedy and Command have {names} in braces for what the check finds. In a Command
 // each of them is one word of a shell.
 type Check struct {
-	Number   int    // of doctor, and 0 for a moving check
+	Number   int    // of doctor, and 0 for another one
 	Name     string // it never changes
 	Severity Severity
 	Title    string // what it looks at, in a few words: "ok" and "not all seen" are said of it
@@ -134,11 +134,11 @@ func (f Finding) Fixable() bool {
 	return f.Check != nil && f.Check.HasFix() && (f.State == Found || f.State == Accepted) && f.values != nil
 }
 
-// Table has all checks: those of doctor by their numbers, then the moving ones.
+// Table has all checks: those of doctor by their numbers, then the moving ones, and those of alert rules alone.
 var Table = inOrder(slices.Concat(
 	serverChecks, memoryChecks, diskChecks, placeChecks, netChecks, userChecks, shapeChecks, idChecks,
 	workerChecks, failureChecks, poisonChecks, queueChecks, pauseChecks, delayedChecks, orphanChecks, limitChecks, versionChecks, runningChecks, recurringChecks,
-	movingChecks,
+	movingChecks, alertChecks,
 ))
 
 func inOrder(all []*Check) []*Check {

@@ -37,7 +37,7 @@ var diskChecks = []*Check{{
 		return err
 	},
 }, {
-	Number: 8, Name: "redis-save-failed", Severity: Error, Uses: Doctor | Notice | Alert, Title: "whether Redis could write to its disk",
+	Number: 8, Name: "redis-save-failed", Severity: Error, Uses: Doctor | Notice, Title: "whether Redis could write to its disk",
 	Sentence: "the last {what} of Redis failed: it refuses writes, or will lose what it has when it ends",
 	Remedy:   "look into the log of Redis and at its disk: is it full, is the directory there, may Redis write into it",
 	look: func(l *look) error {

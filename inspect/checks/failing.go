@@ -10,7 +10,7 @@ import (
 // What fails now and did not before. These checks read the history and the failures.
 
 var classFails = &Check{
-	Name: "class-fails", Severity: Warning, Uses: Notice | Alert, Title: "classes that fail",
+	Name: "class-fails", Severity: Warning, Uses: Notice, Title: "classes that fail",
 	// This share, and so many times the class's own median of the last day, and so many failures, within that time.
 	Bound: Bound{0.05, "share"}, More: []Bound{{5, "times"}, {20, "jobs"}, {600, "s"}},
 	Sentence: "{failed} of {jobs} of class {class} failed within {within} ({share}, usually {usual})",
@@ -22,7 +22,7 @@ var classFails = &Check{
 const NewKind = "new-failures"
 
 var newGroup = &Check{
-	Name: NewKind, Severity: Warning, Uses: Notice | Alert, Title: "failures of a new kind",
+	Name: NewKind, Severity: Warning, Uses: Notice, Title: "failures of a new kind",
 	Bound: Bound{3600, "s"}, More: []Bound{{10, "jobs"}}, // the first one came within this time, and there are so many
 	Sentence: "{failed} of class {class} with {exception}, the first one {first} ago",
 	Remedy:   "see what they have in common, and which deploy came before",

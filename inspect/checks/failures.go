@@ -17,11 +17,11 @@ var failureChecks = []*Check{{
 	Number: 30, Name: "failures", Severity: Error, Uses: Doctor, Title: "failures that tools cannot show",
 	Sentence: "failure {id} in the list {list} {what}: tools that show or retry failures end with an error there",
 	Remedy:   "look at it with goworker failed show, then remove it; an empty element goes with LREM",
-	Command:  "goworker failed rm -- {id}",
+	Command:  "{remove}",
 	look: func(l *look) error {
 		return eachFailure(l, func(f failure) {
 			if f.what != "" {
-				l.find(values{"id": f.id, "list": f.list, "what": words(f.what)})
+				l.find(values{"id": f.id, "list": f.list, "what": words(f.what), "remove": f.removal(l)})
 			}
 		})
 	},
@@ -45,6 +45,21 @@ type failure struct {
 	what     string // "has no payload"
 	text     bool   // its backtrace is a text
 }
+
+// removal is the command that removes it: an empty element has no id by which goworker could.
+func (f failure) removal(l *look) literal {
+	if f.id != emptyID {
+		return literal("goworker failed rm -- " + f.id)
+	}
+	key, ok := Quote(l.store.KeyOfFailures(f.list))
+	if !ok {
+		return ""
+	}
+	return literal(`redis-cli -u "$REDIS_URL" LREM ` + key + ` 0 ''`)
+}
+
+// emptyID stands for the id of a failure that has none, because it is empty.
+const emptyID = "empty"
 
 // odd are the failures that are not as Ruby's, and the share of all that was seen.
 type odd struct {
@@ -87,7 +102,7 @@ func oddFailures(l *look) (odd, error) {
 			}
 			id := failures.ID(raw)
 			if id == "" {
-				id = "empty"
+				id = emptyID
 			}
 			found = append(found, failure{list, id, what, text})
 		})

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/sdnotify"
 )
 
 // Files are the checks of files by which a system runs goworker. They ask no Redis, so they are in no Run.
 var Files = []*Check{manifestCheck, unitCheck}
 
 // spare is how much longer than a stop takes a system should wait.
-const spare = 5 * time.Second
+const spare = sdnotify.Spare
 
 // defaultGrace is how long Kubernetes waits where a manifest does not say it, and systemd where a unit does not.
 const (
@@ -152,8 +155,8 @@ func Unit(file string, text []byte, stop time.Duration) []Finding {
 		return s
 	}
 	var lines []mistake
-	if kind := of("Type"); kind.value != "" && kind.value != "simple" && kind.value != "exec" {
-		lines = append(lines, mistake{kind.line, "Type is " + shown(kind.value) + ", and goworker stays in the foreground and tells systemd nothing", "Type=exec"})
+	if kind := of("Type"); !slices.Contains([]string{"", "simple", "exec", "notify", "notify-reload"}, kind.value) {
+		lines = append(lines, mistake{kind.line, "Type is " + shown(kind.value) + ", and goworker stays in the foreground and says itself when it is ready", "Type=notify"})
 	}
 	if restart := of("Restart"); restart.value != "always" {
 		what := "without Restart systemd does not start the program again when it ends"

@@ -85,8 +85,9 @@ func TestFiles(t *testing.T) {
 		{name: "the last counts", old: "Sec=30", new: "Sec=3\nTimeoutStopSec=30"},
 		{name: "restart", old: "Restart=always\n", expect: "line 3: without Restart", write: "Restart=always"},
 		{name: "restart on failure", old: "always", new: "on-failure", expect: `line 5: with Restart="on-failure"`},
-		{name: "type", old: "# Type=forking", new: "Type=forking", expect: `line 7: Type is "forking"`, write: "Type=exec"},
-		{name: "type notify", old: "# Type=forking", new: "Type=notify", expect: "tells systemd nothing"},
+		{name: "type", old: "# Type=forking", new: "Type=forking", expect: `line 7: Type is "forking"`, write: "Type=notify"},
+		{name: "type notify", old: "# Type=forking", new: "Type=notify"},
+		{name: "type oneshot", old: "# Type=forking", new: "Type=oneshot", expect: "stays in the foreground"},
 		{name: "another section", old: "Restart=always", new: "Restart=always\n[X]\nType=forking\n[Service]"},
 	} {
 		t.Run("unit "+tt.name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestFilesOfTheDocs(t *testing.T) {
 		}
 		for _, block := range regexp.MustCompile("(?s)```(ini|yaml)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 			switch {
-			case block[1] == "ini" && strings.Contains(block[2], "[Service]"):
+			case block[1] == "ini" && strings.Contains(block[2], "ExecStart="): // a drop-in has none
 				told(t, checks.Unit(page, []byte(block[2]), stop), "", "")
 			case strings.Contains(block[2], "kind: Deployment"):
 				told(t, checks.Manifest(page, []byte(block[2]), stop), "", "")

@@ -8,7 +8,7 @@ import (
 
 // memoryChecks are about what Redis does when its memory is full.
 var memoryChecks = []*Check{{
-	Number: 2, Name: "redis-evicts", Severity: Error, Uses: Doctor | Notice, Title: "what Redis does when its memory is full",
+	Number: 2, Name: "redis-evicts", Severity: Error, Uses: Doctor | Notice | Alert, Title: "what Redis does when its memory is full",
 	Sentence: "Redis deletes keys when its memory is full (maxmemory-policy is {policy}): queues, locks and leases would go without a trace",
 	Remedy:   "set the policy to noeviction, here and in the configuration of Redis",
 	Command:  `redis-cli -u "$REDIS_URL" CONFIG SET maxmemory-policy noeviction`,
@@ -46,7 +46,7 @@ var memoryChecks = []*Check{{
 	Remedy:   "raise maxmemory, or remove what is not needed: old failures, results, the bin; at the limit Redis refuses new jobs",
 	look:     memory,
 }, {
-	Number: 5, Name: "redis-oom", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "writes that Redis refused for lack of memory",
+	Number: 5, Name: "redis-oom", Severity: Warning, Uses: Doctor | Status | Notice, Title: "writes that Redis refused for lack of memory",
 	Sentence: "Redis refuses writes for lack of memory: {writes} since it was started; jobs that are pushed are refused, workers go on",
 	Remedy:   "raise maxmemory, or remove what is not needed, then CONFIG RESETSTAT",
 	Command:  `redis-cli -u "$REDIS_URL" CONFIG RESETSTAT`,

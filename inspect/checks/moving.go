@@ -43,7 +43,7 @@ var pausedNow = &Check{
 }
 
 var stuckNow = &Check{
-	Name: "stuck-job", Severity: Warning, Uses: Status | Notice | Alert, Title: "jobs that run past their time",
+	Name: "stuck-job", Severity: Warning, Uses: Status | Notice, Title: "jobs that run past their time",
 	Sentence: "{class} is stuck in {worker} for {age}",
 	Remedy:   "its handler does not heed its context; the line \"job is stuck\" in that process's log shows where it waits",
 }

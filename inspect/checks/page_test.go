@@ -25,7 +25,7 @@ func TestPageShowsTheTable(t *testing.T) {
 	for _, part := range []struct {
 		mark string
 		in   func(*Check) bool
-	}{{"checks", func(c *Check) bool { return c.Number > 0 }}, {"moving", func(c *Check) bool { return c.Number == 0 }}} {
+	}{{"checks", func(c *Check) bool { return c.Number > 0 }}, {"moving", func(c *Check) bool { return c.Number == 0 && c.Uses != Alert }}} {
 		begin, end := "<!-- "+part.mark+" -->\n", "<!-- end "+part.mark+" -->"
 		before, rest, found := strings.Cut(text, begin)
 		shows, after, ended := strings.Cut(rest, end)
@@ -74,6 +74,9 @@ func rowOf(c *Check) string {
 	do := plainly(c.Remedy)
 	if c.HasFix() {
 		do += "; `--fix`"
+	}
+	if trouble := c.Trouble(); trouble.Number > 0 {
+		do += fmt.Sprintf(" ([%d](runbook.md%s))", trouble.Number, strings.TrimPrefix(trouble.URL(), Runbook))
 	}
 	return fmt.Sprintf("| %s%s | %s | %s | %s |\n", number, severity, plainly(c.Sentence), strings.Join(bounds, ", "), do)
 }

@@ -74,6 +74,9 @@ type size int64
 // arguments are several words of a command.
 type arguments []string
 
+// literal is a part of a command that needs no quotes any more. Whoever makes one has quoted what is from Redis.
+type literal string
+
 // in prints a value in a sentence.
 func in(v any) string {
 	switch v := v.(type) {
@@ -190,6 +193,9 @@ func sentence(text string, v values) string {
 
 // quoted prints a value in a command.
 func quoted(v any) (text string, ok bool) {
+	if line, ok := v.(literal); ok {
+		return string(line), line != ""
+	}
 	list, several := v.(arguments)
 	if !several {
 		return Quote(exact(v))

@@ -195,7 +195,7 @@ func newFinding(c *Check, v values) Finding {
 	f.Subject, f.about = make(map[string]string, len(v)), c.Name
 	for _, name := range sortedKeys(v) {
 		switch value := v[name].(type) {
-		case words, arguments: // what this program says of it
+		case words, arguments, literal: // what this program says of it
 		case string: // a name
 			f.about += fmt.Sprintf(" %s=%q", name, value)
 			f.Subject[name] = exact(value)

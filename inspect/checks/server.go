@@ -42,7 +42,7 @@ var placeChecks = []*Check{{
 		return err
 	},
 }, {
-	Number: 11, Name: "replica-lag", Severity: Warning, Uses: Doctor | Alert, Title: "the replicas",
+	Number: 11, Name: "replica-lag", Severity: Warning, Uses: Doctor, Title: "the replicas",
 	Bound:    Bound{10, "s"},
 	Sentence: "the replica {replica} has heard nothing for {lag}, and Redis takes writes without any replica: a fail-over to it would lose them",
 	Remedy:   "repair its connection; then CONFIG SET min-replicas-to-write 1 and min-replicas-max-lag 10",
@@ -153,7 +153,7 @@ var netChecks = []*Check{{
 	Remedy:   "have that program use SCAN in place of KEYS, and remove jobs by id or a page at a time in place of LREM; SLOWLOG RESET clears the list",
 	look:     slow,
 }, {
-	Number: 16, Name: "connections", Severity: Warning, Uses: Doctor | Alert, Title: "the connections of Redis",
+	Number: 16, Name: "connections", Severity: Warning, Uses: Doctor, Title: "the connections of Redis",
 	Bound: Bound{0.8, "share"}, More: []Bound{{10, "connections"}}, // of what Redis takes; of one process: four, those of its parts, and a small pool
 	Sentence: "there are {used} connections {where}, and {limit}",
 	Remedy:   "use fewer shards and processes, and smaller pools (-connections), or raise maxclients",
@@ -182,9 +182,12 @@ func pings(l *look) error {
 	return nil
 }
 
+// mostSlow is how many entries of the slow log are read: as many as Redis keeps by default.
+const mostSlow = 128
+
 // slow finds in the slow log the commands that read or search a whole key or database.
 func slow(l *look) error {
-	commands, err := l.store.SlowCommands(l.conn)
+	commands, err := l.store.SlowCommands(l.conn, mostSlow)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,13 @@ type Dials interface {
 	Alone(ctx context.Context, f func(s resque.Store, c redis.Conn) error) error
 }
 
+// Pools is a Redis that lends from connections of their own, beside those that its owner enqueues with.
+type Pools interface {
+	// Pool returns the same Redis over at most so many other connections, which are dialed when they are first needed. end
+	// closes them; calls after that return an error.
+	Pool(connections int) (other Redis, end func(), err error)
+}
+
 // Settings are those that questions and their answers depend on.
 type Settings struct {
 	Style      payload.Style // how producers of this program write payloads

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"regexp"
 	"runtime"
 	"strings"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Name is the name of a function: its import path, a dot, and what the program calls it.
@@ -25,8 +26,8 @@ type Name struct {
 // lasting are the names, behind the package, of functions that are declared in a package, and of methods that are used as functions.
 // What the compiler names by itself is not among them.
 var (
-	lasting = regexp.MustCompile(`^(\(\*[\pL_][\pL_\p{Nd}]*\)\.|[\pL_][\pL_\p{Nd}]*\.)?[\pL_][\pL_\p{Nd}]*$`)
-	counted = regexp.MustCompile(`\.(func|gowrap|deferwrap)\d+$`)
+	lasting = pattern.New(`^(\(\*[\pL_][\pL_\p{Nd}]*\)\.|[\pL_][\pL_\p{Nd}]*\.)?[\pL_][\pL_\p{Nd}]*$`)
+	counted = pattern.New(`\.(func|gowrap|deferwrap)\d+$`)
 )
 
 // NameOf returns the name of a function. The error says why it has none that lasts: the end of a sentence that begins with the

@@ -34,15 +34,15 @@ func valueError(err error, ours *pflag.FlagSet) error {
 	if !errors.As(err, &invalid) {
 		return fmt.Errorf("%w", err)
 	}
-	name, shown, why := invalid.GetFlag().Name, "", cause(err)
+	name, shown, why := invalid.GetFlag().Name, "", Cause(err)
 	if f := ours.Lookup(name); f != nil {
 		shown = fmt.Sprintf(" as %q", conn.RedactURI(invalid.GetValue()))
 	}
 	return fmt.Errorf("cannot use the flag -%s%s: %w", name, shown, why)
 }
 
-// cause is the error that a flag's value itself returned.
-func cause(err error) error {
+// Cause is the error that a flag's value itself returned.
+func Cause(err error) error {
 	var invalid *pflag.InvalidValueError
 	for errors.As(err, &invalid) {
 		err = invalid.Unwrap()

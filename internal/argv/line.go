@@ -24,10 +24,11 @@ type Line struct {
 	Exit     func(code int) // nil: os.Exit
 
 	mu        sync.Mutex
-	handedOut bool   // the program parses
-	parsed    bool   // Parse has run; err and ignored are its result
-	err       error  // a flag had a bad value
-	ignored   string // the first unknown flag, if it was ignored
+	sets      []*flag.FlagSet // of AddTo
+	handedOut bool            // the program parses
+	parsed    bool            // Parse has run; err and ignored are its result
+	err       error           // a flag had a bad value
+	ignored   string          // the first unknown flag, if it was ignored
 }
 
 // Parse reads the command line unless the program already has. It may be

@@ -53,11 +53,28 @@ func (f forwarded) Type() string           { return "value" }
 // AddTo defines our flags on a set of the standard library, sharing the values. It skips
 // names that are taken.
 func (l *Line) AddTo(set *flag.FlagSet) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sets = append(l.sets, set)
+	l.addTo(set)
+}
+
+func (l *Line) addTo(set *flag.FlagSet) {
 	l.Flags.VisitAll(func(f *pflag.Flag) {
 		if set.Lookup(f.Name) == nil {
 			set.Var(stdValue{l.Flags, f}, f.Name, f.Usage)
 		}
 	})
+}
+
+// Add defines more flags, on the sets of AddTo too. It does so before the command line is parsed.
+func (l *Line) Add(define func(*pflag.FlagSet)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	define(l.Flags)
+	for _, set := range l.sets {
+		l.addTo(set)
+	}
 }
 
 // stdValue is one of our flags as the standard library sees it. The library
@@ -74,7 +91,7 @@ func (v stdValue) String() string {
 	return v.flag.Value.String()
 }
 
-func (v stdValue) Set(value string) error { return cause(v.set.Set(v.flag.Name, value)) }
+func (v stdValue) Set(value string) error { return Cause(v.set.Set(v.flag.Name, value)) }
 
 func (v stdValue) Get() any { return v.flag.Value.String() }
 

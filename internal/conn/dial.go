@@ -40,6 +40,9 @@ type Options struct {
 	WriteTimeout   time.Duration // one command
 	TLS            *tls.Config   // nil unless the scheme wants TLS
 	Namespace      string
+
+	// Login reads user and password at each dial, in place of those of the URI; nil: the URI's hold.
+	Login func() (user, password string, err error)
 }
 
 // Server returns the dialer of one server. The URI is one of redis://, rediss:// or unix://.
@@ -65,6 +68,7 @@ func (o Options) dialer(t target) *netDialer {
 // talk to it. A timeout that is zero or negative means its default.
 type Config struct {
 	URI, Namespace                            string
+	URIFile, PasswordFile                     string // "": none; user and password are read from them at each dial
 	CAPath, CertPath, KeyPath                 string
 	SkipVerify                                bool
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
@@ -82,6 +86,7 @@ func (c Config) Options() Options {
 		ReadTimeout:    or(c.ReadTimeout, DefaultReadTimeout),
 		WriteTimeout:   or(c.WriteTimeout, DefaultWriteTimeout),
 		Namespace:      c.Namespace,
+		Login:          c.login(),
 	}
 }
 
@@ -172,6 +177,15 @@ type netDialer struct {
 	opts   Options // TLS is nil for a plain connection
 }
 
+// Address returns where a dialer connects to: host and port, or the path of a socket. It is "" for one that may connect elsewhere the
+// next time.
+func Address(d Dialer) string {
+	if d, ok := d.(*netDialer); ok {
+		return d.target.addr
+	}
+	return ""
+}
+
 // Dial connects, shakes hands, and sends AUTH, SELECT and PING in one round trip.
 // A server that wants a password, is loading or refuses us then answers the PING so. The
 // error is explained here, and does not come with the first command.
@@ -207,6 +221,13 @@ func (d *netDialer) Dial(ctx context.Context) (redis.Conn, error) {
 
 func (d *netDialer) greet(c redis.Conn) error {
 	t := d.target
+	if d.opts.Login != nil {
+		var err error
+		if t.user, t.password, err = d.opts.Login(); err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		d = &netDialer{t, d.opts} // whose errors name the user
+	}
 	var sent []string
 	send := func(cmd string, args ...any) {
 		_ = c.Send(cmd, args...) // into a buffer; Flush returns the error

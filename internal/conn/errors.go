@@ -30,7 +30,27 @@ const (
 	KindWrongType
 	// kindAuth: the password is wrong or missing.
 	kindAuth
+
+	// Kinds is how many kinds there are.
+	Kinds int = iota
 )
+
+// String names a kind as metrics do. Script texts that the server does not know are no errors to anyone else: they are other.
+func (k Kind) String() string {
+	switch k {
+	case KindConn:
+		return "connection"
+	case KindWait:
+		return "unavailable"
+	case KindNoPerm:
+		return "permission"
+	case KindWrongType:
+		return "wrong_type"
+	case kindAuth:
+		return "auth"
+	}
+	return "other"
+}
 
 var replyKinds = map[string]Kind{
 	"LOADING":     KindWait, // reading its data set at the start

@@ -24,6 +24,19 @@ func (e *InterruptedError) Error() string { return fmt.Sprintf("%s (%v)", e.text
 
 func (e *InterruptedError) Unwrap() error { return e.why }
 
+// Interrupted returns what a call returns whose context has ended while another goroutine made it. sent says that Redis may have it.
+func Interrupted(ctx context.Context, after time.Duration, sent bool) *InterruptedError {
+	text := "redis: after %s the call still waited for those before it, and was not sent"
+	if sent {
+		text = noAnswer
+	}
+	e := interruptedBy(ctx, fmt.Sprintf(text, round(after)))
+	e.Sent = sent
+	return e
+}
+
+const noAnswer = "redis: no answer came within %s, before the call's context ended"
+
 // endedError is the cause of a context's end, which need not match the context's error.
 type endedError struct{ cause, over error }
 
@@ -55,7 +68,7 @@ func (l *borrowed) interrupted(err error) error {
 	if errors.As(err, new(*InterruptedError)) {
 		return err
 	}
-	e := interruptedBy(l.ctx, fmt.Sprintf("redis: no answer came within %s, before the call's context ended", round(time.Since(l.since))))
+	e := interruptedBy(l.ctx, fmt.Sprintf(noAnswer, round(time.Since(l.since))))
 	e.Sent = true
 	return e
 }

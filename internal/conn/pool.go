@@ -78,6 +78,9 @@ func NewPool(d Dialer, capacity int) *Pool {
 	return p
 }
 
+// Capacity returns how many connections the pool has at most.
+func (p *Pool) Capacity() int { return p.capacity }
+
 // Get lends a connection to the program: an idle one, or a new one. It waits for a returned one no longer
 // than ctx and p.wait allow; ctx and the dialer's own limit bound the dial. If a server went
 // away, that costs each call at most one PING and one dial.
@@ -94,8 +97,13 @@ func (p *Pool) get(ctx context.Context, program bool) (*borrowed, error) {
 	if err != nil {
 		return nil, err
 	}
+	lent := false
+	defer func() {
+		if !lent { // also where the dialer panics
+			p.slots.Put(s) // Close waits for it
+		}
+	}()
 	if err := p.fill(ctx, s); err != nil {
-		p.slots.Put(s)
 		return nil, notSent(ctx, err)
 	}
 	l := &borrowed{conn: s.conn, pool: p, program: program, since: time.Now()}
@@ -103,9 +111,9 @@ func (p *Pool) get(ctx context.Context, program bool) (*borrowed, error) {
 	defer p.mu.Unlock()
 	if p.closed {
 		s.Close()
-		p.slots.Put(s) // Close waits for it
 		return nil, context.Cause(p.closing)
 	}
+	lent = true
 	p.borrowed[l] = struct{}{}
 	return l, nil
 }

@@ -46,8 +46,8 @@ const (
 // Config is what a Control needs of its process.
 type Config struct {
 	Level    Level
-	Key      []byte // of signatures; nil: there is none
-	Unsigned bool   // commands of the level full need no signature
+	Key      func() ([]byte, error) // reads the key of signatures; nil: there is none
+	Unsigned bool                   // commands of the level full need no signature
 	Common   *Common
 
 	Now     func() time.Time      // Redis's time

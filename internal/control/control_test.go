@@ -224,7 +224,7 @@ func TestStopEndsVerbs(t *testing.T) {
 func TestCallerWaits(t *testing.T) {
 	t.Parallel()
 	key := []byte("a key of thirty-two bytes or more")
-	p := start(t, clock.System, Config{Level: Full, Key: key})
+	p := start(t, clock.System, Config{Level: Full, Key: func() ([]byte, error) { return key, nil }})
 	ends := make(chan time.Time, 1)
 	p.Add(Verb{Name: "end", Level: Full, Do: func(ctx context.Context, _ *Call) (any, error) {
 		end, _ := ctx.Deadline()
@@ -267,7 +267,7 @@ func TestNewProcess(t *testing.T) {
 func TestRoomForSigned(t *testing.T) {
 	t.Parallel()
 	key := []byte("a key of thirty-two bytes or more")
-	p := idle(t, clock.System, Config{Level: Full, Key: key})
+	p := idle(t, clock.System, Config{Level: Full, Key: func() ([]byte, error) { return key, nil }})
 	release := make(chan struct{})
 	defer close(release)
 	var begun sync.WaitGroup

@@ -26,6 +26,18 @@ func ParseLogLevel(word string) (level slog.Level, err error) {
 	return level, nil
 }
 
+// SetLevel changes the level of the log for good, and ends a change for a while.
+func (m *Common) SetLevel(level slog.Level) error {
+	if m.level == nil {
+		return errLogger
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lapse.Stop()
+	m.level.Set(level)
+	return nil
+}
+
 // log changes the level of the log for a while. A second change replaces the first. Then the level before the first one returns.
 func (m *Common) log(_ context.Context, c *Call) (any, error) {
 	var args struct {

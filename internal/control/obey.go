@@ -75,16 +75,26 @@ func (k *Control) mayFully(c control.Command, e control.Entry, now int64) error 
 	switch {
 	case k.config.Level < Full:
 		return levelError{c.Verb, k.config.Level}
-	case len(k.config.Key) == 0 && k.config.Unsigned:
-	case e.Signature == "" || len(k.config.Key) == 0:
+	case k.config.Key == nil && k.config.Unsigned:
+	case e.Signature == "" || k.config.Key == nil:
 		return errUnsigned
-	case !k.store.Signed(k.config.Key, e.Message, e.Signature):
+	case !k.verified(e):
 		return errForged
 	}
 	if c.Lives() > control.FullLives || c.At-now > control.FullLives.Milliseconds() {
 		return errLong
 	}
 	return nil
+}
+
+// verified reports whether a command has a signature by the present key.
+func (k *Control) verified(e control.Entry) bool {
+	key, err := k.config.Key()
+	if err != nil {
+		k.base.Log.Error("the key of commands cannot be read, so a signed command is refused", "error", err)
+		return false
+	}
+	return k.store.Signed(key, e.Message, e.Signature)
 }
 
 func (k *Control) verb(name string) (Verb, bool) {

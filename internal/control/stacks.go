@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/goworker/goworker/internal/pattern"
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
@@ -35,10 +35,10 @@ func (m *Common) stacks(context.Context, *Call) (any, error) {
 
 // These patterns match what differs between the stacks of goroutines that do the same.
 var (
-	goroutineLine = regexp.MustCompile(`^goroutine \d+ \[([^\],]*)(?:, \d+ minutes)?(?:, locked to thread)?\]:$`)
-	addresses     = regexp.MustCompile(`\(0x[0-9a-f?]+[^)]*\)|\([^()]*0x[0-9a-f]+[^()]*\)|\{0x[^}]*\}`)
-	offsets       = regexp.MustCompile(` \+0x[0-9a-f]+$`)
-	madeBy        = regexp.MustCompile(` in goroutine \d+$`)
+	goroutineLine = pattern.New(`^goroutine \d+ \[([^\],]*)(?:, \d+ minutes)?(?:, locked to thread)?\]:$`)
+	addresses     = pattern.New(`\(0x[0-9a-f?]+[^)]*\)|\([^()]*0x[0-9a-f]+[^()]*\)|\{0x[^}]*\}`)
+	offsets       = pattern.New(` \+0x[0-9a-f]+$`)
+	madeBy        = pattern.New(` in goroutine \d+$`)
 )
 
 // fold counts equal goroutines. cut says that the text does not have all of them: its last one may be incomplete.

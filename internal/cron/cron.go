@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	parser "github.com/netresearch/go-cron"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Cron is a parsed cron. It is immutable.
@@ -149,7 +150,7 @@ func (c *Cron) Weeks() string {
 // Zone is the time zone of the cron.
 func (c *Cron) Zone() *time.Location { return c.zone }
 
-var leadingWord = regexp.MustCompile(`^[a-zA-Z]+`)
+var leadingWord = pattern.New(`^[a-zA-Z]+`)
 
 // zoneNamed reads the field that may be a time zone; nil: it is none.
 func zoneNamed(field string) (*time.Location, error) {

@@ -2,10 +2,11 @@ package cron
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // special is a weekday of some weeks only.
@@ -17,8 +18,8 @@ type special struct {
 }
 
 var (
-	nth      = regexp.MustCompile(`(?i)^([0-7]|[a-z]{3})#(-?[1-5]|l|last)$`)
-	everyNth = regexp.MustCompile(`(?i)^([0-7]|[a-z]{3})%([0-9]{1,3})(?:\+([0-9]{1,3}))?$`)
+	nth      = pattern.New(`(?i)^([0-7]|[a-z]{3})#(-?[1-5]|l|last)$`)
+	everyNth = pattern.New(`(?i)^([0-7]|[a-z]{3})%([0-9]{1,3})(?:\+([0-9]{1,3}))?$`)
 )
 
 // specialWeekdays separates the weekdays that the library has no form for: mon#1 and

@@ -3,11 +3,12 @@ package cron
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 const (
@@ -27,9 +28,9 @@ const number = `([0-9]+(?:\.[0-9]+)?)`
 var (
 	// amount is one of fugit's amounts, with the separators before it. M is a month and m a
 	// minute; the case of other units does not matter. At the end seconds need no unit.
-	amount = regexp.MustCompile(`^(?:[ \t,]|(?i:and))*([0-9]+\.?[0-9]*|\.[0-9]+)(?: *(?:` +
+	amount = pattern.New(`^(?:[ \t,]|(?i:and))*([0-9]+\.?[0-9]*|\.[0-9]+)(?: *(?:` +
 		`((?i:y(?:ears?)?))|(M|months?)|((?i:w(?:eeks?)?))|((?i:d(?:ays?)?))|((?i:h(?:ours?)?))|(m(?:in(?:ute)?s?)?)|((?i:s(?:ec(?:ond)?)?s?)))|$)`)
-	iso = regexp.MustCompile(`^P(?:` + number + `Y)?(?:` + number + `M)?(?:` + number + `W)?(?:` + number + `D)?` +
+	iso = pattern.New(`^P(?:` + number + `Y)?(?:` + number + `M)?(?:` + number + `W)?(?:` + number + `D)?` +
 		`(T(?:` + number + `H)?(?:` + number + `M)?(?:` + number + `S)?)?$`)
 )
 

@@ -3,10 +3,11 @@ package cron
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // field is one of a cron's. Its lists, ranges and steps are expanded here, as in fugit,
@@ -28,7 +29,7 @@ var (
 // allFields are those of a cron with seconds.
 var allFields = []field{sixty, sixty, hours, days, months, weekdays}
 
-var span = regexp.MustCompile(`^(?:[*?]|(-?[0-9]{1,2}|[a-z]+)(?:-(-?[0-9]{1,2}|[a-z]+))?)?(?:/([0-9]{1,2}))?$`)
+var span = pattern.New(`^(?:[*?]|(-?[0-9]{1,2}|[a-z]+)(?:-(-?[0-9]{1,2}|[a-z]+))?)?(?:/([0-9]{1,2}))?$`)
 
 // list writes a field as a list of numbers, or as * if it matches all.
 func (f field) list(text string) (string, error) {

@@ -2,9 +2,10 @@ package cron
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Gem is a version of Ruby's fugit. The zero Gem is the default: weeks are counted
@@ -19,7 +20,7 @@ var (
 	mondaySince = Gem{1, 12} // needs et-orbi 1.4, which counts weeks from a Monday; and takes mon#3 of mon#1,mon#3 too
 )
 
-var gemVersion = regexp.MustCompile(`^([0-9]{1,4})\.([0-9]{1,4})(?:\.[0-9]{1,4})*$`)
+var gemVersion = pattern.New(`^([0-9]{1,4})\.([0-9]{1,4})(?:\.[0-9]{1,4})*$`)
 
 // ParseGem reads a version such as 1.11 or 1.12.3; "" is the zero Gem.
 func ParseGem(text string) (Gem, error) {

@@ -3,11 +3,12 @@ package cron
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 const (
@@ -73,8 +74,8 @@ func nameTheGem(gem Gem) string {
 }
 
 var (
-	rubyZoneName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9+-]+(?:/[A-Z][a-zA-Z0-9+_-]+){0,2}$`)
-	rubyOffset   = regexp.MustCompile(`^[+-](?:0[0-9]|1[01]):?(?:00|15|30|45)$`)
+	rubyZoneName = pattern.New(`^[A-Z][a-zA-Z0-9+-]+(?:/[A-Z][a-zA-Z0-9+_-]+){0,2}$`)
+	rubyOffset   = pattern.New(`^[+-](?:0[0-9]|1[01]):?(?:00|15|30|45)$`)
 )
 
 // rubyZone is the time zone to write; "" is that of the process that reads it.

@@ -21,7 +21,7 @@ func (b *Bundle) Crowd() {
 // Exactly checks that n jobs were started, each once, and counted once.
 func (b *Bundle) Exactly(n int) {
 	b.T.Helper()
-	b.Eventually(fmt.Sprintf("%d jobs are counted", n), func() bool { return b.Stat("processed") >= n })
+	b.Reaches("counted jobs", n, func() int { return b.Stat("processed") })
 	if twice := b.Runs.Twice(); len(twice) > 0 {
 		b.T.Errorf("these jobs ran twice: %q", twice)
 	}

@@ -2,6 +2,7 @@ package duty
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func (f *fleet) Self() string      { return f.self }
 func (f *fleet) Members() []string { return append([]string(nil), f.members...) }
 
 // The keeper is the first process whose release knows the duties, also where the records of many older ones come before it.
-// Its record is read once.
+// A record is read once, and none while a process before this one is known to have the duties.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
 	server, store := redistest.Start(t), resque.New("")
@@ -40,7 +41,7 @@ func TestKeeper(t *testing.T) {
 		if _, err := store.Renew(c, "m", time.Hour, time.Hour, cargo); err != nil {
 			t.Fatal(err)
 		}
-		k.Answered(false, resque.Due{})
+		k.Read()
 		return reads
 	}
 	record := func(id string, duties any) {
@@ -77,15 +78,15 @@ func TestKeeper(t *testing.T) {
 	if k.Keeps() {
 		t.Error("it keeps while it does not know who comes before it")
 	}
-	keeps("120 older releases come before it", true, 3)
+	keeps("120 older releases come before it", true, 4)
 	if renew() {
 		t.Error("a renewal reads records that are known")
 	}
 	record("b", 2)
 	keeps("a newer release comes before it", false, 1)
 	renew()
-	if renew() || k.Keeps() {
-		t.Errorf("a renewal reads records that are known, or it keeps: %v", k.Keeps())
+	if renew() || k.Keeps() || k.Behind() != "b" {
+		t.Errorf("a renewal reads records that are known, or it keeps: %v; it is behind %q", k.Keeps(), k.Behind())
 	}
 	f.members = []string{"m", "z"}
 	keeps("it has gone", true, 1)
@@ -109,4 +110,17 @@ func TestKeeper(t *testing.T) {
 	f.members = []string{"m", "d"}
 	server.Do(t, "HSET", "resque:go:process:d", "epoch", 1)
 	keeps("an older release comes before it", true, 2)
+	f.members = []string{"m", "d"}
+	record("e", 1)
+	record("f", 1)
+	keeps("two come before it", false, 1)
+	renew()
+	first := k.Behind()
+	f.members = slices.DeleteFunc(f.members, func(id string) bool { return id == first })
+	if renew(); first == "" || k.Behind() == "" || k.Behind() == first {
+		t.Errorf("it was behind %q, which has gone, and then behind %q at once", first, k.Behind())
+	}
+	if k.Forget(); k.Behind() != "" {
+		t.Error("under another id it is still behind a process")
+	}
 }

@@ -164,7 +164,7 @@ func (l *Lease) Stop(ctx context.Context) error {
 	l.reaper.loop.Stop(ctx)
 	defer l.line.Close()
 	if err := Unload(ctx, &l.cargo, l.riders(), func(ctx context.Context) error {
-		_, err := l.renew(ctx, session.Process.ID)
+		_, err := l.renew(ctx, session.Process.ID, session.Process.ID) // no more needs to be known of the fleet
 		return err
 	}); err != nil {
 		l.base.Log.Debug("what this process counted last was not written at the stop", "error", err)

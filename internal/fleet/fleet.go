@@ -35,15 +35,23 @@ type Config struct {
 	// process can have.
 	Process func(distinct bool) resque.Process
 
-	Workers       int           // how many workers the process has
-	RecoverLimit  int           // see resque.Store.Recover
-	MultiQueue    bool          // each queue has a failure list of its own
-	FailedMaxSize int           // of a failure list; 0: no limit
-	FailedMaxAge  time.Duration // of a failure; 0: no limit
+	Workers    int  // how many workers the process has
+	MultiQueue bool // each queue has a failure list of its own
+	Caps            // when the process enters the fleet; see Lease.SetCaps
 
 	Lost     error // the cause with which a session ends that lost its lease
 	Shutdown error // the cause with which the last session ends
 }
+
+// Caps are what the reaper goes by.
+type Caps struct {
+	RecoverLimit  int           // see resque.Store.Recover
+	FailedMaxSize int           // of a failure list; 0: no limit
+	FailedMaxAge  time.Duration // of a failure; 0: no limit
+}
+
+// SetCaps changes what the reaper goes by, from its next turn on.
+func (l *Lease) SetCaps(c Caps) { l.caps.Store(&c) }
 
 // Owner owns the jobs of this process: the poller. Its methods are called by the lease's
 // goroutine and do not wait for Redis.

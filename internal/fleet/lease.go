@@ -13,6 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/depth"
 	"github.com/goworker/goworker/internal/duty"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -23,6 +24,8 @@ import (
 type Lease struct {
 	*Clock
 	*members
+
+	caps atomic.Pointer[Caps]
 
 	// Status is what the workers report to. It is a part of its own.
 	Status *Status
@@ -53,18 +56,21 @@ type Lease struct {
 	beaten time.Time       // the last heartbeat; zero: the workers are to be registered
 	former []string        // identities of this process that may still be in the fleet
 	cargo  Cargo           // what the riders have the next renewal carry
+	beats  beats
 }
 
 // New returns a lease that is not taken yet.
 func New(b part.Base, c Config) *Lease {
 	l := &Lease{
-		base: b, Clock: NewClock(b.Clock), members: new(members),
+		base: b, Clock: NewClock(b.Clock), members: &members{vigil: vigil{store: b.Store}},
 		config: c, line: b.Line(0),
 	}
+	l.SetCaps(c.Caps)
 	l.Status = newStatus(b, c.Workers, l.Session)
 	l.reaper = newReaper(l)
 	l.registrar = newRegistrar(l)
 	l.keeper = duty.New(b.Store, resque.Duties, l)
+	l.beats.lease = l
 	l.taken, l.depths = depth.NewCount(b), depth.NewKeeper(b, l)
 	l.loop = part.NewLoop(b, "lease", l.turn)
 	l.loop.Grace = part.Forever // a reply that is not read would leave open whether the lease is held
@@ -127,7 +133,8 @@ func (l *Lease) turn(ctx context.Context) (wait time.Duration, err error) {
 func (l *Lease) beat(ctx context.Context) error {
 	session := l.Session()
 	asked := l.base.Clock.Now()
-	renewed, err := l.renew(ctx, session.Process.ID)
+	renewed, err := l.renew(ctx, session.Process.ID, l.keeper.Behind())
+	beaten := l.beats.end(&l.cargo.Cargo, renewed.Due.Now)
 	switch {
 	case errors.Is(err, resque.ErrReaped):
 		return l.lost(ctx, session)
@@ -141,8 +148,10 @@ func (l *Lease) beat(ctx context.Context) error {
 		return err
 	}
 	l.held.Store(asked.UnixNano())
-	l.update(session.Process.ID, renewed.Leases)
-	l.reaper.observe(renewed.Dead())
+	if l.saw(session.Process.ID, renewed); renewed.All {
+		l.keeper.Read()
+	}
+	l.reaper.observe(renewed.Dead(), renewed.Processes)
 	renewed.Due.Asked = asked
 	for _, r := range l.riders() {
 		r.Answered(l.Leads(), renewed.Due)
@@ -151,7 +160,10 @@ func (l *Lease) beat(ctx context.Context) error {
 	if l.lapsed.Swap(false) || l.line.Renewed() {
 		l.beaten = time.Time{}
 	}
-	if asked.Sub(l.beaten) < HeartbeatEvery || !l.registrar.sending.TryLock() {
+	if beaten && !l.beaten.IsZero() {
+		l.beaten = asked
+	}
+	if !l.due(asked) || !l.registrar.sending.TryLock() {
 		return nil // the registrar sends ids now: they come with the next renewal
 	}
 	defer l.registrar.sending.Unlock()
@@ -167,12 +179,15 @@ func (l *Lease) beat(ctx context.Context) error {
 	return nil
 }
 
-// renew renews the lease and sets the clock by the answer.
-func (l *Lease) renew(ctx context.Context, process string) (renewed resque.Renewed, err error) {
+// due reports whether it is time for the workers' heartbeats.
+func (l *Lease) due(now time.Time) bool { return now.Sub(l.beaten) >= HeartbeatEvery }
+
+// renew renews the lease and sets the clock by the answer. It reads the members of the fleet unless another process is one of them.
+func (l *Lease) renew(ctx context.Context, process, other string) (renewed resque.Renewed, err error) {
 	Load(&l.cargo, l.riders())
 	err = l.line.Do(ctx, func(c redis.Conn) (err error) {
 		return l.cargo.Send(l.base.Log, func(cargo *resque.Cargo) (err error) {
-			if renewed, err = l.base.Store.Renew(c, process, LeasePeriod, renewalGap, cargo); err == nil {
+			if renewed, err = l.base.Store.RenewBehind(c, process, other, LeasePeriod, renewalGap, cargo); err == nil {
 				l.Saw(renewed.Due.Now)
 			}
 			return err
@@ -189,7 +204,9 @@ func (l *Lease) Keeps() bool { return l.keeper.Keeps() }
 func (l *Lease) Took(queue string, n int) { l.taken.Took(queue, n) }
 
 // riders are all that ride.
-func (l *Lease) riders() []Rider { return append([]Rider{l.keeper, l.taken, l.depths}, l.Riders...) }
+func (l *Lease) riders() []Rider {
+	return append([]Rider{l.keeper, &l.vigil, &l.beats, l.taken, l.depths}, l.Riders...)
+}
 
 // heartbeat sends the workers' heartbeats, while the registrar sends nothing. It registers the workers where that was not done, or
 // was undone by another program.
@@ -210,12 +227,14 @@ func (l *Lease) lost(ctx context.Context, old *Session) error {
 	if old.ctx.Err() == nil {
 		old.end(l.config.Lost)
 		l.former = append(l.former, old.Process.ID)
+		l.base.Meter.Add(meter.LeaseLost, 1)
 		l.base.Log.Error("this process was silent for so long that others found it dead and took its jobs; "+
 			"cancelling them here and starting again under a new identity", "process", old.Process.ID)
 	}
 	if err := l.enter(ctx); err != nil {
 		return fmt.Errorf("taking a new lease: %w", l.nameKey(ctx, err))
 	}
+	l.keeper.Forget()
 	l.cargo.outlive(l.base.Store.ProcessKey(old.Process.ID), l.base.Store.DepthsKey())
 	l.Status.again()
 	l.Owner.LeaseLost(old)

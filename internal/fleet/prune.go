@@ -15,14 +15,17 @@ import (
 // pruneEvery is how often the leader looks for dead workers of other programs.
 const pruneEvery = time.Minute
 
+// forgetEvery is how often it looks for counts of deaths that are old, which they are after a day.
+const forgetEvery = 10 * time.Minute
+
 // pruner removes dead workers of other programs, as a Ruby worker does when it starts. It is for
 // the reaper's goroutine.
 type pruner struct {
 	base       part.Base
 	multiQueue bool
-	members    *members
 	troubles   *troubles
 	pruned     time.Time // the last time
+	forgot     time.Time // when it last looked for old counts of deaths
 }
 
 // prune removes workers by Ruby's rules: those whose last heartbeat is more than 300 s old. It
@@ -37,8 +40,11 @@ func (p *pruner) prune(c redis.Conn, self string) error {
 	if err != nil {
 		return err
 	}
-	if err := store.ForgetDeaths(c, now); err != nil {
-		return err
+	if clock.Since(p.base.Clock, p.forgot) >= forgetEvery {
+		if err := store.ForgetDeaths(c, now); err != nil {
+			return err
+		}
+		p.forgot = p.base.Clock.Now()
 	}
 	expired, unreadable, err := store.Expired(c, now)
 	if err != nil {
@@ -76,8 +82,12 @@ func (p *pruner) foreign(c redis.Conn, expired []resque.Expired) ([]resque.Expir
 	if len(expired) == 0 {
 		return nil, nil
 	}
+	leases, _, err := p.base.Store.Leases(c)
+	if err != nil {
+		return nil, err
+	}
 	var fleet []resque.Process
-	for _, l := range p.members.all() {
+	for _, l := range leases {
 		process, err := p.base.Store.ReadProcess(c, l.Process)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/failures"
@@ -38,16 +40,23 @@ func newReaper(l *Lease) *reaper {
 	r := &reaper{base: l.base, config: l.config, lease: l, line: l.base.Line(part.ReplyWithin)}
 	r.troubles = troubles{log: l.base.Log}
 	r.scanner = newScanner(r)
-	r.pruner = pruner{base: l.base, multiQueue: l.config.MultiQueue, members: l.members, troubles: &r.troubles}
+	r.pruner = pruner{base: l.base, multiQueue: l.config.MultiQueue, troubles: &r.troubles}
 	r.trimmer = trimmer{base: l.base, failures: failures.New(l.base.Store), most: l.config.FailedMaxSize, age: l.config.FailedMaxAge, multiQueue: l.config.MultiQueue}
 	r.loop = part.NewLoop(l.base, "reaper", r.turn)
 	r.loop.End = r.line.Close
 	return r
 }
 
-// observe is called with the dead processes that a renewal has shown. The loop takes their jobs,
-// so that a long recovery costs no lease.
-func (r *reaper) observe(dead []resque.Lease) {
+// mostReapers is how many processes try to take the jobs of a dead one at a time, in the mean. In a fleet of hundreds that lost a host,
+// all of them would ask for each dead process. The leader takes all.
+const mostReapers = 32
+
+// observe is called with the dead processes that a renewal has shown, and how many processes there are, with them. The loop takes their
+// jobs, so that a long recovery costs no lease.
+func (r *reaper) observe(dead []resque.Lease, all int) {
+	if alive := all - len(dead); alive > mostReapers && !r.lease.Leads() {
+		dead = slices.DeleteFunc(dead, func(resque.Lease) bool { return rand.IntN(alive) >= mostReapers })
+	}
 	if len(dead) > 0 || r.scans() {
 		r.pending.Store(&dead) // instead of an older list: a process that is still dead is in this one too
 		r.loop.Wake()
@@ -77,6 +86,8 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 	}
 	if r.lease.Leads() {
 		do("pruning", func(c redis.Conn) error { return r.pruner.prune(c, session.Worker(0)) })
+		caps := r.lease.caps.Load()
+		r.trimmer.most, r.trimmer.age = caps.FailedMaxSize, caps.FailedMaxAge
 		do("removing old failures", r.trimmer.trim)
 	}
 	if r.scans() {
@@ -90,8 +101,10 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 
 // reap takes the jobs of one dead process.
 func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
-	taking := Reaping{Store: r.base.Store, Limit: r.config.RecoverLimit, Ends: r.lease.Ends, Died: r.lease.Heir.Died, Owner: r.owner}
+	taking := Reaping{Store: r.base.Store, Limit: r.lease.caps.Load().RecoverLimit, Ends: r.lease.Ends, Died: r.lease.Heir.Died, Owner: r.owner}
 	reaped, err := taking.Reap(c, l, r.lease.Now())
+	r.base.Meter.Add(meter.Recovered, reaped.Requeued+reaped.Failed)
+	r.base.Meter.Add(meter.Poisoned, reaped.Failed)
 	for queue, n := range reaped.Back {
 		r.lease.Took(queue, -n)
 	}
@@ -113,11 +126,16 @@ func (r *reaper) reap(c redis.Conn, l resque.Lease) error {
 }
 
 // owner returns what reports whether a live process has a worker id of the dead one: a container that
-// started again has the same name and process number.
+// started again has the same name and process number, with which the ids of both begin.
 func (r *reaper) owner(c redis.Conn, dead resque.Process) (owns func(id string) bool, err error) {
+	leases, _, err := r.base.Store.Leases(c)
+	if err != nil {
+		return nil, err
+	}
+	begin := dead.ID[:strings.LastIndexByte(dead.ID, ':')+1]
 	var same []resque.Process
-	for _, l := range r.lease.all() {
-		if l.Process == dead.ID || l.Fenced() {
+	for _, l := range leases {
+		if l.Process == dead.ID || l.Fenced() || !strings.HasPrefix(l.Process, begin) {
 			continue
 		}
 		p, err := r.base.Store.ReadProcess(c, l.Process)

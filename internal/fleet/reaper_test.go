@@ -19,8 +19,8 @@ func TestReap(t *testing.T) {
 	l := b.dead(process("dead"), job, job)
 	b.start()
 	b.eventually("the lease is renewed", func() bool { return b.called("held") })
-	b.reaper.observe([]resque.Lease{{Process: "dead", Value: "7"}, {Process: "unknown", Value: "1"}}) // it was renewed meanwhile
-	b.reaper.observe([]resque.Lease{l})
+	b.reaper.observe([]resque.Lease{{Process: "dead", Value: "7"}, {Process: "unknown", Value: "1"}}, 2) // it was renewed meanwhile
+	b.reaper.observe([]resque.Lease{l}, 2)
 	b.eventually("it is found dead", func() bool { return b.log.count("a process was found dead") == 1 })
 	if !b.called("died dead") || b.called("died unknown") {
 		t.Error("the heir must learn of the dead process, and of no other")
@@ -73,8 +73,7 @@ func TestReapSharedWorkers(t *testing.T) {
 	l := b.dead(twin)
 	twin.ID = "again"
 	b.redis.Do(t, "DEL", "resque:workers:heartbeat") // or its ids were taken
-	other := b.dead(twin)
-	b.update("again", []resque.Lease{l, other})
+	b.dead(twin)
 	if err := b.reaper.reap(b.redis.Dial(t), l); err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +87,8 @@ func TestScan(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.dead(process("dead"), job)
-	alive := b.dead(process("alive"), job)
+	b.dead(process("alive"), job)
 	b.redis.Do(t, "ZREM", "resque:go:processes", "dead")
-	b.update("me", []resque.Lease{alive})
 	c := b.redis.Dial(t)
 	s := b.reaper.scanner
 	step := func(d time.Duration) {
@@ -129,8 +127,7 @@ func TestScan(t *testing.T) {
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	l := b.dead(process("ours"))
-	b.update("ours", []resque.Lease{l})
+	b.dead(process("ours"))
 	long := resque.HeartbeatAt(time.Now().Add(-time.Hour))
 	b.redis.Do(t, "SADD", "resque:workers", "ruby:1:work", "silent:1:work")
 	b.redis.Do(t, "HSET", "resque:workers:heartbeat", "ruby:1:work", long, "ours-0:work", long, "odd:1:work", "yesterday")

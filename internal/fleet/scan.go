@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -60,11 +62,7 @@ func (s *scanner) scan(c redis.Conn) error {
 	}
 	s.looked = now
 	defer func() { s.tracks.Store(len(s.orphans) > 0) }()
-	leased := make(map[string]bool)
-	for _, l := range s.members.all() {
-		leased[l.Process] = true
-	}
-	if err := s.reapOrphans(c, leased, now); err != nil {
+	if err := s.reapOrphans(c, now); err != nil {
 		return err
 	}
 	pages := scanPages
@@ -77,7 +75,7 @@ func (s *scanner) scan(c redis.Conn) error {
 		return nil
 	}
 	for range pages {
-		next, err := s.page(c, leased, now)
+		next, err := s.page(c, now)
 		if err != nil {
 			return err
 		}
@@ -90,7 +88,27 @@ func (s *scanner) scan(c redis.Conn) error {
 	return nil
 }
 
-func (s *scanner) reapOrphans(c redis.Conn, leased map[string]bool, now time.Time) error {
+// leased returns which of these processes have leases. Mostly the last renewal has shown it.
+func (s *scanner) leased(c redis.Conn, processes []string) (map[string]bool, error) {
+	members := s.members.Members()
+	slices.Sort(members)
+	leased := make(map[string]bool)
+	var others []string
+	for _, p := range processes {
+		if _, leased[p] = slices.BinarySearch(members, p); !leased[p] {
+			others = append(others, p)
+		}
+	}
+	have, err := s.base.Store.HaveLeases(c, others)
+	maps.Copy(leased, have)
+	return leased, err
+}
+
+func (s *scanner) reapOrphans(c redis.Conn, now time.Time) error {
+	leased, err := s.leased(c, slices.Collect(maps.Keys(s.orphans)))
+	if err != nil {
+		return err
+	}
 	for process, since := range s.orphans {
 		switch {
 		case leased[process]:
@@ -107,8 +125,12 @@ func (s *scanner) reapOrphans(c redis.Conn, leased map[string]bool, now time.Tim
 
 // page reads one page of the keys: it finds records of processes without a lease, and lanes and groups
 // with jobs whose names are lost.
-func (s *scanner) page(c redis.Conn, leased map[string]bool, now time.Time) (next uint64, err error) {
+func (s *scanner) page(c redis.Conn, now time.Time) (next uint64, err error) {
 	found, next, err := s.base.Store.Strays(c, s.cursor)
+	if err != nil {
+		return 0, err
+	}
+	leased, err := s.leased(c, found.Processes)
 	if err != nil {
 		return 0, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
 	"github.com/goworker/goworker/internal/outcome"
-	"github.com/goworker/goworker/internal/resque/history"
+	"github.com/goworker/goworker/internal/spread"
 )
 
 // Tally counts the ends of the jobs that the workers of this process ran, by queue and by class. It is safe
@@ -48,7 +48,34 @@ type Counts struct {
 	Total           Jobs
 	Queues, Classes map[string]Jobs
 
-	took map[string]*history.Durations // of the runs of a class; "": of all
+	took map[string]*spread.Durations // of the runs of a class; "": of all
+}
+
+// Pair is what was counted of the jobs of one queue and class.
+type Pair struct {
+	Queue, Class string                // "" and "": of queues beyond the bound; a Class "": of classes that are not registered
+	Ends         [outcome.States]int64 // by what became of them
+	Runs, Waits  spread.Durations
+}
+
+// Pairs calls f with what was counted of each queue and class, once for each eighth of the workers.
+func (t *Tally) Pairs(f func(*Pair)) {
+	for i := range t.shards {
+		all := t.shards[i].cells.Load()
+		if all == nil {
+			continue
+		}
+		for k, c := range *all {
+			p := Pair{Queue: k.queue, Class: k.class, Runs: *c.runs.Read()}
+			for n := range c.states {
+				p.Ends[n] = c.states[n].Load()
+			}
+			if w := c.waits.Load(); w != nil {
+				p.Waits = *w.Read()
+			}
+			f(&p)
+		}
+	}
 }
 
 // Quantile returns how long a share of the runs of a class took at most, and with "" of all runs; 0: there were none. It is within
@@ -85,9 +112,10 @@ type key struct{ queue, class string }
 // cell counts the jobs of one queue and class.
 type cell struct {
 	key
-	states               [outcome.States]atomic.Int64
-	time, longest, bytes atomic.Int64
-	runs                 [history.Buckets]atomic.Int64 // by how long they took
+	states         [outcome.States]atomic.Int64
+	longest, bytes atomic.Int64
+	runs           spread.Counter                 // how long they took
+	waits          atomic.Pointer[spread.Counter] // how long they had waited, where payloads say it; nil: none does
 }
 
 // NewTally returns a Tally that begins to count now.
@@ -122,6 +150,31 @@ func (r *Run) add(o Run) {
 
 // Ended counts a job. The worker that ended it calls this.
 func (t *Tally) Ended(j *outcome.Job, o *outcome.Outcome) {
+	c := t.cell(j)
+	c.states[o.State].Add(1)
+	c.bytes.Add(int64(len(j.Payload)))
+	if !o.Started {
+		return
+	}
+	c.runs.Record(o.Ran)
+	for longest := c.longest.Load(); int64(o.Ran) > longest && !c.longest.CompareAndSwap(longest, int64(o.Ran)); {
+		longest = c.longest.Load()
+	}
+}
+
+// Waited counts how long a job had waited when it began. The worker that ended it calls this.
+func (t *Tally) Waited(j *outcome.Job, d time.Duration) {
+	c := t.cell(j)
+	w := c.waits.Load()
+	if w == nil {
+		c.waits.CompareAndSwap(nil, new(spread.Counter))
+		w = c.waits.Load()
+	}
+	w.Record(d)
+}
+
+// cell returns the counters of a job's queue and class.
+func (t *Tally) cell(j *outcome.Job) *cell {
 	class := j.Name
 	if j.Class == nil {
 		class = "" // producers may push any name: registered classes are few
@@ -132,16 +185,7 @@ func (t *Tally) Ended(j *outcome.Job, o *outcome.Outcome) {
 		c = s.cell(j.Queue, class)
 		s.last.Store(c)
 	}
-	c.states[o.State].Add(1)
-	c.bytes.Add(int64(len(j.Payload)))
-	if !o.Started {
-		return
-	}
-	c.runs[history.Bucket(o.Ran)].Add(1)
-	c.time.Add(int64(o.Ran))
-	for longest := c.longest.Load(); int64(o.Ran) > longest && !c.longest.CompareAndSwap(longest, int64(o.Ran)); {
-		longest = c.longest.Load()
-	}
+	return c
 }
 
 // cell returns the counters of a queue and class.
@@ -185,7 +229,7 @@ func (t *Tally) Counts() Counts { return Sum(t) }
 
 // Sum returns what tallies have counted together.
 func Sum(tallies ...*Tally) Counts {
-	sum := Counts{Queues: make(map[string]Jobs), Classes: make(map[string]Jobs), took: make(map[string]*history.Durations)}
+	sum := Counts{Queues: make(map[string]Jobs), Classes: make(map[string]Jobs), took: make(map[string]*spread.Durations)}
 	for _, t := range tallies {
 		t.mu.Lock()
 		sum.Run.add(t.runs())
@@ -218,18 +262,15 @@ func (c *Counts) add(cells map[key]*cell) {
 	}
 }
 
-func (c *Counts) tookOf(class string) *history.Durations {
+func (c *Counts) tookOf(class string) *spread.Durations {
 	if c.took[class] == nil {
-		c.took[class] = new(history.Durations)
+		c.took[class] = new(spread.Durations)
 	}
 	return c.took[class]
 }
 
-func (c *cell) read() (Jobs, *history.Durations) {
-	took := &history.Durations{Sum: time.Duration(c.time.Load())}
-	for n := range c.runs {
-		took.In[n] = uint64(c.runs[n].Load())
-	}
+func (c *cell) read() (Jobs, *spread.Durations) {
+	took := c.runs.Read()
 	n := func(s outcome.State) int64 { return c.states[s].Load() }
 	return Jobs{
 		Done: n(outcome.Done), Failed: n(outcome.Failed), Retried: n(outcome.Retried), Snoozed: n(outcome.Snoozed),

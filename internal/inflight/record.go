@@ -57,12 +57,14 @@ func New(ends Ends, maxPayload int) *Record {
 }
 
 // Begin begins the record of another session: at the start, or after the lease was lost. Other
-// processes have the jobs of the old one.
-func (r *Record) Begin(s *fleet.Session) {
+// processes have the jobs of the old one. It returns how many outcomes are lost with it: of jobs that run elsewhere too.
+func (r *Record) Begin(s *fleet.Session) (lost int) {
+	lost = len(r.pending) + len(r.sent) + len(r.refused) + len(r.misplaced)
 	r.session, r.epoch, r.last = s, 1, 0
 	r.held, r.heldBytes, r.recent = make(map[int64]*Task), 0, recentEnds{}
 	r.ahead, r.suspects = nil, suspects{}
 	r.pending, r.sent, r.refused, r.misplaced = nil, nil, nil, nil
+	return lost
 }
 
 // Session returns the session whose record this is; nil before the first.

@@ -3,19 +3,12 @@
 package isolate
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strings"
-	"sync"
 	"syscall"
 )
-
-// maxStderr is how much of the end of its standard error a crash's record may have.
-const maxStderr = 64 << 10
 
 // ended returns the outcome of a job whose handler ended.
 func (c *childRun) ended(o *childOutcome) (json.RawMessage, error) {
@@ -61,38 +54,4 @@ func (c *childRun) crashed(ctx context.Context, status syscall.WaitStatus) error
 		e.How += fmt.Sprintf(", because something else than goworker wrote to the pipe between them (file %d): %v", answerFD, c.broken)
 	}
 	return e
-}
-
-// tail passes on what a child writes to its standard error and keeps the end of it.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.kept = append(t.kept, p...)
-	if n := len(t.kept) - maxStderr; n > 0 {
-		t.kept = append(t.kept[:0], t.kept[n:]...)
-	}
-	_, _ = os.Stderr.Write(p) // a closed standard error here must not stop the child
-	return len(p), nil
-}
-
-// lines returns the lines from the first of a crash on; without one, the last.
-func (t *tail) lines() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	const most = 50
-	lines := strings.Split(string(bytes.ToValidUTF8(bytes.TrimRight(t.kept, "\n"), []byte("\uFFFD"))), "\n")
-	for i, line := range lines {
-		if isCrashLine(line) {
-			return lines[i:]
-		}
-	}
-	if len(t.kept) == 0 {
-		return []string{}
-	}
-	return lines[max(0, len(lines)-most):]
 }

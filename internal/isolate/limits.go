@@ -8,6 +8,7 @@ type Limits struct {
 	Grace      time.Duration // from then until its processes are killed
 	AtShutdown time.Duration // the most that Grace is at a shutdown
 	Memory     int64         // bytes that its processes may hold; 0: no limit
+	Reuse      int           // how many jobs a child runs at most; below 2: one
 	Env        []string      // added to its environment, as "NAME=value"
 }
 

@@ -28,6 +28,9 @@ func selfCommand() (path string, args []string, err error) {
 	return self, strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), nil
 }
 
+// CannotReuse says why a child runs one job only here; "": it does not.
+const CannotReuse = ""
+
 // preferAsVictim makes the kernel kill the child and not the daemon when memory runs
 // out.
 func preferAsVictim() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }
@@ -41,14 +44,23 @@ func memoryOf(pid int) (total int64) {
 		pages, _ := strconv.ParseInt(string(fields[1]), 10, 64)
 		total = pages * int64(os.Getpagesize())
 	}
-	threads, _ := os.ReadDir(dir + "task") // each has the children it started
+	for _, child := range childrenOf(pid) {
+		total += memoryOf(child)
+	}
+	return total
+}
+
+// childrenOf returns the processes that a process has started, or inherited, and that were not waited for.
+func childrenOf(pid int) (pids []int) {
+	dir := fmt.Sprintf("/proc/%d/task/", pid)
+	threads, _ := os.ReadDir(dir) // each has the children it started
 	for _, thread := range threads {
-		children, _ := os.ReadFile(dir + "task/" + thread.Name() + "/children")
+		children, _ := os.ReadFile(dir + thread.Name() + "/children")
 		for _, child := range bytes.Fields(children) {
 			if n, err := strconv.Atoi(string(child)); err == nil {
-				total += memoryOf(n)
+				pids = append(pids, n)
 			}
 		}
 	}
-	return total
+	return pids
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/failure"
+	"github.com/goworker/goworker/internal/sdnotify"
 )
 
 const (
@@ -26,43 +27,70 @@ const (
 	mostStarts = 3
 )
 
-// Run runs a job of a class in a child process. It returns the handler's result, in
-// JSON, or its error: an *Error, *Crash, *OverTime, *OverMemory, or why there is no
-// child.
-func (l Limits) Run(ctx context.Context, class string, r Request) (json.RawMessage, error) {
-	// Linux signals a child when the thread that started it ends. A thread ends with a
-	// goroutine that is locked to it, unless the goroutine unlocks it first.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for starts := 1; ; starts++ {
-		c, err := l.start(class, r)
-		if err != nil {
-			return nil, fmt.Errorf("starting a child process for %s: %w", class, err)
+// Run runs a job of a class in a child process: one that k has kept, if the class reuses its children, or a new one. It
+// returns the handler's result, in JSON, or its error: an *Error, *Crash, *OverTime, *OverMemory, or why there is no child.
+func (l Limits) Run(ctx context.Context, class string, r Request, k *Keeper) (json.RawMessage, error) {
+	r.Memory = l.Memory
+	if r.Keep = l.Reuse > 1 && k.keeps(); r.Keep {
+		for c := k.take(class, r.Config); c != nil; c = k.take(class, r.Config) {
+			if err := c.begin(l, r); err != nil {
+				c.end()
+				return nil, err
+			}
+			if result, err := c.attend(ctx, k); !c.unread {
+				return result, err
+			}
 		}
-		result, err := c.attend(ctx)
-		if !c.stopped || starts == mostStarts || ctx.Err() != nil {
+	}
+	for starts := 1; ; starts++ {
+		result, again, err := l.runNew(ctx, class, r, k)
+		if !again || starts == mostStarts || ctx.Err() != nil {
 			return result, err
 		}
 	}
 }
 
-// childRun is a child process at its job.
+// runNew runs a job in a new child. again is true if the child was stopped before it began the job.
+func (l Limits) runNew(ctx context.Context, class string, r Request, k *Keeper) (result json.RawMessage, again bool, err error) {
+	// Linux signals a child when the thread that started it ends. A thread ends with a
+	// goroutine that is locked to it, unless the goroutine unlocks it first. A child that is ready does not heed the signal.
+	runtime.LockOSThread()
+	c, err := l.start(class, r)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, false, fmt.Errorf("starting a child process for %s: %w", class, err)
+	}
+	result, err = c.attend(ctx, k)
+	if !c.ready {
+		runtime.UnlockOSThread()
+	}
+	return result, c.stopped, err
+}
+
+// childRun is a child process at its job, or one that waits for another job. It belongs to the goroutine that has taken it.
 type childRun struct {
 	Limits
 	class  string
+	config json.RawMessage       // of the daemon, as the child knows it
+	jobs   int                   // it was given
 	said   func(json.RawMessage) // see Request
 	cmd    *exec.Cmd
 	stderr tail
 
+	expires *time.Timer // while it waits
+
 	pipe     *os.File // to the child
-	commands chan []byte
+	commands chan toWrite
 	written  chan struct{} // closed when no more is written
+	lost     bool          // the request was not written; read when no more is written
 
 	answerPipe *os.File
 	answers    chan answer // closed when the child sends no more
 	broken     error       // why it sends no more
 
 	ready   bool     // the program has called Work or Run
+	unread  bool     // it ended before it read the job
+	told    bool     // it was told to end the job
 	limited bool     // its hard time limit has passed
 	killed  bool     // by this process
 	stopped bool     // by a signal to the whole service, before it was ready
@@ -74,7 +102,6 @@ type childRun struct {
 }
 
 func (l Limits) start(class string, r Request) (c *childRun, err error) {
-	r.Memory = l.Memory
 	first, err := frame(r)
 	if err != nil {
 		return nil, err
@@ -94,27 +121,82 @@ func (l Limits) start(class string, r Request) (c *childRun, err error) {
 		return nil, err
 	}
 	defer answers.Close()
-
-	c = &childRun{
-		Limits: l, class: class, said: r.Said, cmd: exec.Command(path),
-		pipe: toChild, commands: make(chan []byte, 4), written: make(chan struct{}),
-		answerPipe: fromChild, answers: make(chan answer),
-	}
-	c.cmd.Args = args
-	c.cmd.Env = append(append(os.Environ(), l.Env...), childVar+"="+strconv.Itoa(os.Getpid()))
-	c.cmd.Stdout, c.cmd.Stderr = os.Stdout, &c.stderr
-	c.cmd.ExtraFiles = []*os.File{requests, answers} // requestFD, answerFD
-	c.cmd.SysProcAttr = childAttributes()
-	c.cmd.WaitDelay = exitGrace
-	if err := c.cmd.Start(); err != nil {
+	fromStderr, stderr, err := os.Pipe()
+	if err != nil {
 		toChild.Close()
 		fromChild.Close()
 		return nil, err
 	}
-	c.commands <- first
+	defer stderr.Close()
+
+	c = &childRun{
+		Limits: l, class: class, config: r.Config, jobs: 1, said: r.Said, cmd: exec.Command(path),
+		stderr: tail{pipe: fromStderr, done: make(chan struct{})},
+		pipe:   toChild, commands: make(chan toWrite, 4), written: make(chan struct{}),
+		answerPipe: fromChild, answers: make(chan answer),
+	}
+	c.cmd.Args = args
+	c.cmd.Env = append(append(sdnotify.Without(os.Environ()), l.Env...), childVar+"="+strconv.Itoa(os.Getpid()))
+	c.cmd.Stdout, c.cmd.Stderr = os.Stdout, stderr
+	c.cmd.ExtraFiles = []*os.File{requests, answers} // requestFD, answerFD
+	c.cmd.SysProcAttr = childAttributes()
+	if err := c.cmd.Start(); err != nil {
+		toChild.Close()
+		fromChild.Close()
+		fromStderr.Close()
+		return nil, err
+	}
+	c.commands <- toWrite{first, true}
 	go c.write()
 	go c.read()
+	go c.stderr.pass()
 	return c, nil
+}
+
+// atOnce is how long a message may be that is written without another goroutine: a pipe that is empty has room for it.
+const atOnce = 4 << 10
+
+// begin gives another job to a child that waits.
+func (c *childRun) begin(l Limits, r Request) error {
+	c.jobs++
+	c.Limits, c.said = l, r.Said
+	r.Last = c.jobs >= c.Reuse
+	r.Daemon, r.Config, r.Memory, r.Keep = "", nil, 0, false // these it knows
+	message, err := frame(command{Next: &r})
+	if err != nil {
+		return err
+	}
+	c.stderr.cut()
+	if len(message) <= atOnce {
+		c.put(toWrite{message, true})
+	} else {
+		c.commands <- toWrite{message, true}
+	}
+	return nil
+}
+
+// waits reports whether a child without a job is still there. What it said after its last job is dropped.
+func (c *childRun) waits() bool {
+	for {
+		select {
+		case _, open := <-c.answers:
+			if !open {
+				return false
+			}
+		default:
+			return true
+		}
+	}
+}
+
+// retire has a child without a job stop its parts, and ends it.
+func (c *childRun) retire() {
+	c.send(command{End: true})
+	late := time.AfterFunc(min(c.Grace, c.AtShutdown), func() { _ = c.answerPipe.SetReadDeadline(time.Now()) })
+	for range c.answers { // until it has ended
+	}
+	late.Stop()
+	c.end()
 }
 
 // write sends messages until there are no more. A child that does not read blocks it
@@ -122,7 +204,19 @@ func (l Limits) start(class string, r Request) (c *childRun, err error) {
 func (c *childRun) write() {
 	defer close(c.written)
 	for message := range c.commands {
-		_, _ = c.pipe.Write(message) // if the child is gone, the other pipe shows it
+		c.put(message)
+	}
+}
+
+// toWrite is a message to a child.
+type toWrite struct {
+	data    []byte
+	request bool
+}
+
+func (c *childRun) put(m toWrite) {
+	if _, err := c.pipe.Write(m.data); err != nil && m.request {
+		c.lost = true // the child is gone, as the other pipe shows
 	}
 }
 
@@ -139,13 +233,13 @@ func (c *childRun) read() {
 
 func (c *childRun) send(message command) {
 	if data, err := frame(message); err == nil {
-		c.commands <- data
+		c.commands <- toWrite{data: data}
 	}
 }
 
 // attend waits until the job has ended, and ends it at its limits. When it returns, the
-// child and its group are gone.
-func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
+// child and its group are gone, or k has it.
+func (c *childRun) attend(ctx context.Context, k *Keeper) (json.RawMessage, error) {
 	done := ctx.Done()
 	var limit, look <-chan time.Time
 	if c.Hard > 0 {
@@ -163,7 +257,18 @@ func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
 		case a, open := <-c.answers:
 			switch {
 			case !open:
-				return nil, c.crashed(ctx, c.end())
+				left := unread(c.pipe)
+				status := c.end()
+				c.unread = c.jobs > 1 && !c.told && (left > 0 || c.lost)
+				return nil, c.crashed(ctx, status)
+			case a.Outcome != nil && a.Kept:
+				result, err := c.ended(a.Outcome)
+				if c.told { // which it may hear only now
+					c.retire()
+				} else {
+					k.keep(c)
+				}
+				return result, err
 			case a.Outcome != nil:
 				_ = c.answerPipe.SetReadDeadline(time.Now().Add(exitGrace))
 				for range c.answers { // until it has ended
@@ -178,11 +283,12 @@ func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
 				c.overMemory(a.Memory)
 			case a.Stack != nil:
 				c.stack = a.Stack
-			default:
-				c.ready = a.Ready
+			case a.Ready && !c.ready:
+				c.ready = true
+				runtime.UnlockOSThread()
 			}
 		case <-done:
-			done = nil
+			done, c.told = nil, true
 			cause := context.Cause(ctx)
 			c.send(command{Cancel: cause.Error()})
 			if failure.Is(cause, failure.ErrShutdown) {
@@ -191,7 +297,7 @@ func (c *childRun) attend(ctx context.Context) (json.RawMessage, error) {
 				c.killIn(c.Grace)
 			}
 		case <-limit:
-			c.limited = true
+			c.limited, c.told = true, true
 			c.send(command{Cancel: context.DeadlineExceeded.Error(), Stack: true})
 			c.signal(syscall.SIGTERM)
 			c.killIn(c.Grace)
@@ -221,6 +327,9 @@ func (c *childRun) overMemory(used int64) {
 
 func (c *childRun) killNow() {
 	c.killed = true
+	if c.Reuse > 1 {
+		killDescendants(c.cmd.Process.Pid)
+	}
 	c.signal(syscall.SIGKILL)
 	_ = c.answerPipe.SetReadDeadline(time.Now().Add(exitGrace)) // another process may hold the other end
 }
@@ -241,6 +350,7 @@ func (c *childRun) end() syscall.WaitStatus {
 	c.answerPipe.Close()
 	for range c.answers {
 	}
+	c.stderr.close()
 	status, _ := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return status
 }

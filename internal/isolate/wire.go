@@ -18,7 +18,8 @@ import (
 
 // This file holds the messages between a daemon and a child. Each is its length, four
 // bytes, and JSON. The daemon sends one request, then perhaps a command to stop
-// the job. The child sends that it is ready, perhaps where its handler is, and the outcome.
+// the job. The child sends that it is ready, perhaps where its handler is, and the outcome. A child that is kept waits then
+// for a command with the next request, or to end.
 
 // childVar marks the environment of a child. Its value is the pid of the daemon: a
 // process that inherits the variable from the child is no child.
@@ -32,20 +33,25 @@ const (
 
 // Request is the job that a child is to run.
 type Request struct {
-	Daemon     string // the Identity of the Program it belongs to; "": any
-	Queue      string
-	Payload    []byte
-	ID         string
-	Attempt    int
-	Retries    int // RetriesLeft
-	Recovered  int
-	Worker     string
-	Process    string // whose in-flight record holds the job
-	Ticket     int64  // the job's in that record
+	Daemon     string `json:",omitempty"` // the Identity of the Program it belongs to; "": any
+	Queue      string `json:",omitempty"`
+	Payload    []byte `json:",omitempty"`
+	ID         string `json:",omitempty"`
+	Attempt    int    `json:",omitempty"`
+	Retries    int    `json:",omitempty"` // RetriesLeft
+	Recovered  int    `json:",omitempty"`
+	Worker     string `json:",omitempty"`
+	Process    string `json:",omitempty"` // whose in-flight record holds the job
+	Ticket     int64  `json:",omitempty"` // the job's in that record
 	ReservedAt time.Time
-	UseNumber  bool
-	Timeout    *time.Duration // in place of that of the job's class; nil: that holds
-	Memory     int64          // set by Limits.Run
+	UseNumber  bool           `json:",omitempty"`
+	Timeout    *time.Duration `json:",omitempty"` // in place of that of the job's class; nil: that holds
+	Memory     int64          `json:",omitempty"` // set by Limits.Run
+	Keep       bool           `json:",omitempty"` // the child may be given other jobs; set by Limits.Run
+	Last       bool           `json:",omitempty"` // this is the last one; set by Limits.Run
+
+	// Config is the configuration of the daemon as it was accepted: its file may have mistakes by now. It is opaque to this package.
+	Config json.RawMessage `json:",omitempty"`
 
 	// Said takes what the job says while it runs. In the daemon it is called with each message, in one goroutine;
 	// nil: nothing takes them. In the child it sends one, and is set by Serve. The messages are opaque to this package.
@@ -54,17 +60,21 @@ type Request struct {
 
 // command is a message of the daemon after the request.
 type command struct {
-	Cancel string // the cause with which to cancel the job's context
-	Stack  bool   // send where the handler is
+	Cancel string `json:",omitempty"` // the cause with which to cancel the job's context
+	Stack  bool   `json:",omitempty"` // send where the handler is
+
+	Next *Request `json:",omitempty"` // the next job, without what the child knows: Daemon, Memory, Keep and Config
+	End  bool     `json:",omitempty"` // there is none
 }
 
 // answer is a message of the child.
 type answer struct {
-	Ready   bool            // the program has called Work or Run
-	Stack   []string        // where the handler is
-	Memory  int64           // what the Go runtime holds, if it exceeds the limit
+	Ready   bool            `json:",omitempty"` // the program has called Work or Run
+	Stack   []string        `json:",omitempty"` // where the handler is
+	Memory  int64           `json:",omitempty"` // what the Go runtime holds, if it exceeds the limit
 	Said    json.RawMessage `json:",omitempty"` // what the job says while it runs
-	Outcome *childOutcome
+	Outcome *childOutcome   `json:",omitempty"`
+	Kept    bool            `json:",omitempty"` // with an Outcome: the child waits for another job
 }
 
 // childOutcome is how the handler ended.

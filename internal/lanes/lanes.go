@@ -97,6 +97,7 @@ type queue struct {
 	next     time.Time // when the turn of another lane comes
 	rest     time.Time // nothing is tried until then
 	unsorted int64     // jobs that are in no lane yet
+	ample    bool      // the last take gave jobs ahead, all that it asked for: limits are far from used up
 }
 
 // group are the lanes of a queue that share the same limits.
@@ -131,8 +132,10 @@ const (
 	// rolling deploy, names them again.
 	forgetAfter = time.Hour
 
-	// mostTried is how many lanes one exchange asks for jobs at most.
-	mostTried = 256
+	// mostTried is how many lanes one exchange asks for jobs at most. Beyond the number of jobs that it wants, it asks
+	// spareTried, because other processes may have emptied some.
+	mostTried  = 256
+	spareTried = 8
 )
 
 // New returns the lanes of a poller. The sorter calls run with functions that must run on the
@@ -234,6 +237,9 @@ func (l *Lanes) freed(limit string) {
 func (l *Lanes) Tick(now time.Time) (some bool) {
 	if v := l.classes.Version(); v != l.version {
 		l.version, some = v, true
+		for name := range l.full { // whose numbers may have changed
+			l.freed(name)
+		}
 		l.resort()
 	}
 	for name, over := range l.paused {
@@ -337,15 +343,16 @@ func (l *Lanes) ready(q *queue) bool {
 }
 
 // Open reports whether a queue may be asked for jobs, and whether raw: the queue itself is asked,
-// not its lanes. Taking says whether jobs may be taken from lanes now.
-func (l *Lanes) Open(name string, taking bool) (open, raw bool) {
+// not its lanes. Idle says whether a worker is idle: without one, lanes are asked for jobs ahead only while their
+// limits are far from used up.
+func (l *Lanes) Open(name string, idle bool) (open, raw bool) {
 	q := l.queues[name]
 	switch {
 	case l.Paused(name):
 		return false, false
 	case q == nil:
 		return true, true
-	case taking && l.ready(q):
+	case (idle || q.ample) && l.ready(q):
 		return true, false
 	}
 	return !q.sorted, !q.sorted
@@ -394,7 +401,7 @@ func (l *Lanes) Skip(lane resque.Lane, until time.Time) {
 // and forgets the key after them. So if a group of the queue is not in the policy yet, the policy
 // is read again.
 func (l *Lanes) Released(lane resque.Lane, started bool) {
-	for _, name := range limitTexts(lane) {
+	for _, name := range lane.LimitTexts() {
 		delete(l.checks, name)
 		if _, full := l.full[name]; full {
 			l.freed(name)
@@ -446,11 +453,4 @@ func (l *Lanes) sorted(name string, lanes []resque.Lane) {
 			l.note(lane)
 		}
 	}
-}
-
-func limitTexts(lane resque.Lane) (texts []string) {
-	for _, limit := range lane.Limits() {
-		texts = append(texts, limit.String())
-	}
-	return texts
 }

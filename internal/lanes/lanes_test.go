@@ -97,11 +97,11 @@ func TestLanesOfOtherQueuesAreNotLookedAt(t *testing.T) {
 		p.Lanes = append(p.Lanes, resque.Lanes{Queue: fmt.Sprint("tenant-", i), Shared: "c:Mail"})
 	}
 	l.agree(p)
-	if take := l.Take("work", 1); !slices.Equal(take.Queues, []string{"work"}) {
+	if take := l.Take("work", 1, 0); !slices.Equal(take.Queues, []string{"work"}) {
 		t.Errorf("it looks at %v", take.Queues)
 	}
 	l.Work([]queues.Queue{{Name: "tenant-7"}, {Name: "work"}})
-	if take := l.Take("work", 1); !slices.Contains(take.Queues, "tenant-7") || len(take.Queues) != 2 {
+	if take := l.Take("work", 1, 0); !slices.Contains(take.Queues, "tenant-7") || len(take.Queues) != 2 {
 		t.Errorf("with another queue it looks at %v", take.Queues)
 	}
 }
@@ -142,7 +142,7 @@ func TestLateCommitIsLookedFor(t *testing.T) {
 		lane := resque.NewLane("work", limit)
 		l.classes = classes{limit}
 		l.agree(&resque.Policy{Lanes: []resque.Lanes{lane.Lanes()}})
-		take := l.Take("work", 1)
+		take := l.Take("work", 1, 0)
 		l.Filled(lane)
 		x := &resque.Exchange{Take: take}
 		full := map[string]int64{"c:Mail": 0}
@@ -162,11 +162,11 @@ func TestLanesToForget(t *testing.T) {
 	old := resque.Lanes{Queue: "work", Shared: "c:Call"}
 	l.agree(&resque.Policy{Lanes: []resque.Lanes{old, {Queue: "work", Shared: "c:Mail"}}})
 	shows := func(lanes int) []resque.Lanes {
-		take := l.Take("work", 1)
+		take := l.Take("work", 1, 0)
 		l.abandoned = nil
 		l.taken(take, resque.Exchanged{Taken: &resque.Taken{Now: 1, Shown: make([]resque.Shown, 2), Waiting: []int64{0}}}, now)
 		if lanes > 0 {
-			take = l.Take("work", 1)
+			take = l.Take("work", 1, 0)
 			l.taken(take, resque.Exchanged{Taken: &resque.Taken{Now: 1, Shown: []resque.Shown{{Lanes: lanes}, {}}, Waiting: []int64{0}}}, now)
 		}
 		now = now.Add(forgetAfter/2 + time.Second)
@@ -236,7 +236,7 @@ func TestEmptyLanesAreForgotten(t *testing.T) {
 	l.agree(&resque.Policy{Lanes: []resque.Lanes{old, turns}})
 	now := time.Now()
 	for range 2 {
-		take := l.Take("work", 1)
+		take := l.Take("work", 1, 0)
 		shown := make([]resque.Shown, len(take.Look))
 		l.Answered(&resque.Exchange{Process: "p", Take: take}, resque.Exchanged{Taken: &resque.Taken{Now: 1, Shown: shown, Waiting: make([]int64, len(take.Queues))}}, now)
 		now = now.Add(forgetAfter)
@@ -247,6 +247,30 @@ func TestEmptyLanesAreForgotten(t *testing.T) {
 	defer mu.Unlock()
 	if l.agree(&resque.Policy{Lanes: []resque.Lanes{turns}}); l.Len() != 1 || s.Int(t, "SISMEMBER", "resque:go:lanes", "5:turnsf:Turn") != 1 {
 		t.Errorf("%d queues have lanes", l.Len())
+	}
+}
+
+// Without an idle worker lanes are asked only while a take gives all that it asks for ahead.
+func TestLanesAreAskedAhead(t *testing.T) {
+	t.Parallel()
+	l, now := testLanes("work"), time.Now()
+	limit := resque.Limit{Kind: resque.LimitRunning, Name: "Mail"}
+	lane := resque.NewLane("work", limit)
+	l.classes = classes{limit}
+	l.agree(&resque.Policy{Lanes: []resque.Lanes{lane.Lanes()}})
+	for _, turn := range []struct {
+		ahead, jobs int
+		open        bool
+	}{{0, 2, false}, {1, 1, false}, {1, 2, true}, {2, 2, true}, {0, 0, true}, {2, 1, false}} {
+		take := l.Take("work", 2, turn.ahead)
+		r := resque.Exchanged{Jobs: make([]resque.Reserved, turn.jobs), Taken: &resque.Taken{Now: 1, Shown: []resque.Shown{{Lanes: 1, Ready: []resque.ReadyLane{{Turn: 1}}}}, Waiting: []int64{0}}}
+		l.Answered(&resque.Exchange{Take: take}, r, now)
+		if open, _ := l.Open("work", false); open != turn.open {
+			t.Errorf("after %d jobs of 2, %d of them ahead, lanes are asked without an idle worker: %v", turn.jobs, turn.ahead, open)
+		}
+		if open, _ := l.Open("work", true); !open {
+			t.Errorf("after %+v lanes are not asked for an idle worker", turn)
+		}
 	}
 }
 

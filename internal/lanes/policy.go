@@ -146,7 +146,7 @@ func (l *Lanes) group(lanes resque.Lanes) *group {
 			return g
 		}
 	}
-	g := &group{Lanes: lanes, limits: limitTexts(resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared}), ours: l.classes.SortedBy(lanes)}
+	g := &group{Lanes: lanes, limits: resque.Lane{Queue: lanes.Queue, Shared: lanes.Shared}.LimitTexts(), ours: l.classes.SortedBy(lanes)}
 	q.groups = append(q.groups, g)
 	q.look, q.sorted = true, q.sorted || g.ours
 	return g

@@ -50,6 +50,9 @@ const (
 	// sortMost is how many jobs one step sorts at most.
 	sortMost = 1000
 
+	// stepBatches is how many batches of a queue are sorted before the next queue has its turn.
+	stepBatches = 8
+
 	// sortBytes is how much of them is in memory at most.
 	sortBytes = 1 << 20
 
@@ -230,27 +233,32 @@ func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) erro
 	return nil
 }
 
-// step sorts some jobs, and reports whether there may be more. Payloads may be large, so it
-// begins with one.
+// step sorts jobs of a queue, a few batches at most, and reports whether there may be more. Payloads may be large, so
+// the first batch is one. A batch is sorted and the next one read with one round trip.
 func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more bool, err error) {
-	n := max(1, s.sizes[queue])
-	jobs, err := s.base.Store.Peek(c, queue, 0, n)
+	jobs, err := s.base.Store.Peek(c, queue, 0, s.size(queue))
 	if err != nil || len(jobs) == 0 {
 		return false, err
 	}
+	for range stepBatches {
+		if jobs, err = s.batch(ctx, c, queue, jobs); len(jobs) == 0 || ctx.Err() != nil {
+			break
+		}
+	}
+	return err == nil, err
+}
+
+// size is how many jobs of a queue to read at once.
+func (s *sorter) size(queue string) int { return max(1, s.sizes[queue]) }
+
+// batch sorts jobs that were read, and reads the next ones: none where another process sorts the queue too.
+func (s *sorter) batch(ctx context.Context, c redis.Conn, queue string, jobs [][]byte) (next [][]byte, err error) {
+	n := s.size(queue)
 	bytes := 0
 	lanes := make([]resque.Lane, len(jobs))
 	for i, raw := range jobs {
 		bytes += len(raw)
 		lanes[i], _ = s.classes.Lane(queue, raw)
-	}
-	moved, err := s.base.Store.Sort(c, queue, jobs, lanes)
-	if err != nil {
-		return false, err
-	}
-	if moved == 0 { // another process sorts it
-		s.pause(ctx, rand.N(10*time.Millisecond))
-		return true, nil
 	}
 	switch {
 	case bytes > sortBytes:
@@ -258,9 +266,17 @@ func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more boo
 	case len(jobs) == n:
 		s.sizes[queue] = min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1)))
 	}
+	moved, next, err := s.base.Store.Sort(c, queue, jobs, lanes, s.size(queue))
+	if err != nil {
+		return nil, err
+	}
+	if moved == 0 { // another process sorts it
+		s.pause(ctx, rand.N(10*time.Millisecond))
+		return nil, nil
+	}
 	s.took(queue, moved)
 	s.sorted(queue, lanes)
-	return true, nil
+	return next, nil
 }
 
 // pause waits for a time, or until the sorter stops.

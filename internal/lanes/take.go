@@ -10,14 +10,14 @@ import (
 
 // This file is what an exchange asks of lanes, and what the poller learns from the answer.
 
-// Take returns the request for n jobs from the lanes of a queue. Where no lane may be asked, it
-// looks at all queues that have changed instead.
-func (l *Lanes) Take(name string, n int) *resque.Take {
-	t := &resque.Take{Want: n, Numbers: l.numbers}
+// Take returns the request for n jobs from the lanes of a queue, of which so many may be taken ahead. Where no
+// lane may be asked, it looks at all queues that have changed instead.
+func (l *Lanes) Take(name string, n, ahead int) *resque.Take {
+	t := &resque.Take{Want: n, Ahead: ahead, Numbers: l.numbers}
 	asked := l.queues[name]
 	l.lookAt(t, asked)
 	for _, d := range asked.due {
-		if len(t.Lanes) < mostTried && d.open(l) {
+		if len(t.Lanes) < min(mostTried, n+spareTried) && d.open(l) { // each has a job, as far as is known
 			t.Lanes = append(t.Lanes, d.lane)
 		}
 	}
@@ -42,7 +42,7 @@ func (l *Lanes) lookAt(t *resque.Take, q *queue) {
 	q.changed = false
 	t.Queues = append(t.Queues, q.name)
 	for _, g := range q.groups {
-		look := resque.Look{Lanes: g.Lanes, Show: 2 * t.Want}
+		look := resque.Look{Lanes: g.Lanes, Show: t.Want + spareTried}
 		if !l.blocked(g.limits) {
 			for _, d := range q.due {
 				if d.lane.Shared == g.Shared && !d.open(l) {
@@ -119,6 +119,9 @@ func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 			l.full[name] = fullLimit{at, true}
 		}
 	}
+	if t.Ahead > 0 {
+		l.queues[t.Queues[0]].ample = len(r.Jobs) == t.Want
+	}
 	for i, name := range t.Queues {
 		q := l.queues[name]
 		// Tracking does not report what this connection changes, and stops watching the key then.
@@ -164,7 +167,7 @@ func (l *Lanes) shown(q *queue, g *group, s resque.Shown, now time.Time, after f
 	blocked := !l.blocked(g.limits)
 	for _, d := range s.Ready {
 		lane := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}
-		due := dueLane{lane, limitTexts(lane), d.Turn}
+		due := dueLane{lane, lane.LimitTexts(), d.Turn}
 		if blocked = blocked && !due.open(l); !l.skipped[lane].IsZero() {
 			g.size--
 		}

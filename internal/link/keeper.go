@@ -8,6 +8,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/part"
 )
 
@@ -105,6 +106,8 @@ func (k *Keeper) Take(d Dialed) bool {
 		return false
 	}
 	k.link = d.link
+	k.base.Meter.Add(meter.Connected, 1)
+	k.base.Meter.Track(k.track && d.link.Untracked == nil)
 	if err := d.link.Untracked; err == nil {
 		k.retrackAt, k.refusals = time.Time{}, 0
 	} else {
@@ -138,8 +141,9 @@ func (k *Keeper) Lose(err error) {
 	k.shut()
 }
 
-// Served is called after each exchange that Redis has answered.
-func (k *Keeper) Served(now time.Time) {
+// Served is called after each exchange that Redis has answered: how long that took, and how many jobs it committed and reserved.
+func (k *Keeper) Served(now time.Time, took time.Duration, jobs int) {
+	k.base.Meter.Exchanged(took, jobs)
 	k.served.Add(1)
 	k.last.Store(now.UnixNano())
 	k.base.Outages.OK(owner)
@@ -167,6 +171,7 @@ func (k *Keeper) Info() any {
 func (k *Keeper) shut() {
 	if l := k.link; l != nil {
 		k.link = nil
+		k.base.Meter.Track(false)
 		l.Shut()
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/goworker/goworker/internal/resque"
 )
 
-// PingEvery is how often the poller's idle subscription is pinged. After three times as long
-// a silence it counts as broken.
+// PingEvery is how often the poller's subscription may be pinged. It is after one to two times as long a silence, and after three times
+// as long it counts as broken.
 const PingEvery = 10 * time.Second
 
 // Link is the poller's Pair: its commands are exchanges.
@@ -52,7 +52,7 @@ func Dial(ctx context.Context, b part.Base, track bool, pings time.Duration, sig
 
 // trackingOf is how the poller's link is notified.
 func trackingOf(s resque.Store, noticed func(field string), keys []string) *Tracking {
-	t := &Tracking{Start: s.Track, Receive: func(wake redis.Conn, timeout time.Duration) ([]string, bool, error) {
+	t := &Tracking{Start: s.Track, Spares: true, Receive: func(wake redis.Conn, timeout time.Duration) ([]string, bool, error) {
 		return s.ReceiveChanges(wake, timeout, keys...)
 	}}
 	if noticed == nil {

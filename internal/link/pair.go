@@ -26,7 +26,8 @@ type Pair struct {
 	signal    chan<- struct{}
 	unhook    func() bool // the end of DialPair's context closes the connections no more
 	wg        sync.WaitGroup
-	used      atomic.Bool // a command was sent since the last PING
+	used      atomic.Bool // a command was sent since a PING was due
+	heard     atomic.Bool // a message came since a PING was due
 
 	mu       sync.Mutex
 	changed  []string // tracked names that changed since the last Take
@@ -40,11 +41,14 @@ type Tracking struct {
 	// Start sets tracking up on both connections, and proves that a message arrives: behind some
 	// proxies all commands succeed but no message ever comes.
 	Start func(conn, wake redis.Conn) error
+	// Spares says that no PING goes where a message came since the last one was due: an idle Pair then sends half as many. One that must
+	// notice soon does not spare them.
+	Spares bool
 	// Receive waits for the next message.
 	Receive func(wake redis.Conn, timeout time.Duration) (names []string, all bool, err error)
 }
 
-// DialPair connects and, if asked, sets up tracking, with a PING to its connection this often. The signal
+// DialPair connects and, if asked, sets up tracking, with a PING to its connection this often, or half as often: see Tracking. The signal
 // channel gets a value, if it has room, whenever there is something to take. The end of ctx breaks the
 // connections, so that no read outlives it. A panic of their goroutines has the part fail that b is of; see part.Base.Of.
 func DialPair(ctx context.Context, b part.Base, tracking *Tracking, pings time.Duration, signal chan<- struct{}) (*Pair, error) {
@@ -80,7 +84,7 @@ func (p *Pair) subscribe(ctx context.Context, tracking *Tracking) error {
 	p.wg.Add(2)
 	done := make(chan struct{})
 	go p.listen(tracking, done)
-	go p.ping(done)
+	go p.ping(tracking.Spares, done)
 	return nil
 }
 
@@ -115,6 +119,7 @@ func (p *Pair) hear(tracking *Tracking) bool {
 	}()
 	defer p.base.Catch("connection")
 	keys, all, err = tracking.Receive(p.Wake, 3*p.pings)
+	p.heard.Store(true)
 	return err == nil
 }
 
@@ -125,7 +130,7 @@ func (p *Pair) wake() {
 	}
 }
 
-func (p *Pair) ping(done <-chan struct{}) {
+func (p *Pair) ping(spares bool, done <-chan struct{}) {
 	defer p.wg.Done()
 	defer p.base.Catch("connection")
 	timer := p.base.Clock.NewTimer(p.pings)
@@ -136,8 +141,10 @@ func (p *Pair) ping(done <-chan struct{}) {
 			return
 		case <-timer.C():
 			timer.Reset(p.pings)
-			// listen reads from the same connection and gets the error too.
-			_ = p.base.Store.Ping(p.Wake)
+			if heard := p.heard.Swap(false); !heard || !spares {
+				// listen reads from the same connection and gets the error too.
+				_ = p.base.Store.Ping(p.Wake)
+			}
 			if p.used.Swap(false) {
 				continue
 			}

@@ -11,11 +11,19 @@ import (
 	"github.com/goworker/goworker/internal/feature/events"
 	"github.com/goworker/goworker/internal/feature/webhook"
 	"github.com/goworker/goworker/internal/fleet"
+	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
 )
+
+// Measured is what package metrics gets of a daemon, a shard or a client.
+type Measured struct {
+	Meter *meter.Meter
+	Tally *health.Tally // of its jobs; nil: it is a client
+}
 
 // Neighbor is safe for concurrent use. goworker.Beside fills it.
 type Neighbor struct {

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"reflect"
+	"slices"
 	"sync/atomic"
 )
 
@@ -25,7 +26,7 @@ type binding struct {
 
 // With returns the class with another handler.
 func (c *Class) With(handler any) *Class {
-	return &Class{Name: c.Name, Handler: handler, options: c.options}
+	return &Class{Name: c.Name, Handler: handler, options: Options{slices.Clone(c.options.all)}}
 }
 
 func (c *Class) bag() *Options {

@@ -141,3 +141,28 @@ func (c *Context) Value(key any) any {
 	}
 	return c.answers().Value(key)
 }
+
+// Show has the values of a context, which the program's middleware made of the handler's, stand in the contexts of the log line and of
+// the hooks of the job's end. It is called while the handler runs.
+func (j *Job) Show(ctx context.Context) { j.shown = ctx }
+
+// Shown returns ctx with the values that Show has shown; ctx itself if there are none. The handler has returned.
+func (j *Job) Shown(ctx context.Context) context.Context {
+	if j.shown == nil {
+		return ctx
+	}
+	return shown{ctx, context.WithoutCancel(j.shown)} // it keeps the end of the one to itself
+}
+
+// shown is a context with the values of another one before its own.
+type shown struct {
+	context.Context
+	before context.Context
+}
+
+func (s shown) Value(key any) any {
+	if v := s.before.Value(key); v != nil {
+		return v
+	}
+	return s.Context.Value(key)
+}

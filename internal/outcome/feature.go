@@ -154,5 +154,6 @@ type Settings struct {
 	MaxPayload         int  // bytes; above it a job fails unread
 	MultiQueueFailures bool // a failure list for each queue
 	Stamp              bool // enqueued jobs say when they were put into their queues
+	NoErrorInPayload   bool // a retried job's payload does not say why
 	LeaveUnknown       bool // jobs of unknown classes are left to other processes
 }

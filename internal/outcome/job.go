@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"context"
 	"encoding/json"
 	"sync/atomic"
 	"time"
@@ -61,12 +62,17 @@ type Job struct {
 	// View is what the taker makes of the job for the program.
 	View any
 
+	// Trace is the name under which the steps that follow this one find its run in the program's traces. It is set while the handler
+	// runs; "": none.
+	Trace string
+
 	opened   atomic.Bool // set when the job was read
 	policies []Policy
 	running  atomic.Pointer[[]Policy] // the policies while the handler runs
 	context  Context                  // of the handler
 	set      *Set                     // that performs it
 	joined   []joined                 // guarded by the context's mutex until the handler has returned
+	shown    context.Context          // nil: none. Set while the handler runs
 }
 
 // Text returns the payload as JSON: what an item of a MessagePack queue became, and else its bytes. Run and End must have

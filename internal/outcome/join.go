@@ -8,6 +8,11 @@ type joined struct {
 	Policy
 }
 
+// Continuer is the policy of a joined feature that adds to Job.Fields once it is decided that the job runs again.
+type Continuer interface {
+	Continue(j *Job)
+}
+
 type jobKey struct{}
 
 // JobOf returns the job whose handler ctx belongs to, nil if there is none. Only what its taker has set, and what was parsed,

@@ -7,6 +7,7 @@ package outcome
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -70,6 +71,7 @@ type Outcome struct {
 	Effects   []resque.Effect // written as one with the end, in any order; some are soft
 	Started   bool            // the handler was called; of a dead process's job: it was handed out
 	Ran       time.Duration   // from when a worker took the job
+	Failure   fmt.Stringer    // the id of the failure record, which is computed when it is asked for; nil: there is none
 
 	// Counts is what the end adds to Resque's totals. A policy that ends a job otherwise than its
 	// state says sets Counted, and Counts with it.

@@ -23,6 +23,7 @@ type Push struct {
 	In      time.Duration // from which At was made; 0: from none
 	Step    bool          // it is a step of a workflow, which may wait for others
 	Ruby    bool          // At is for resque-scheduler's schedule, which keeps nothing but class and arguments
+	Traced  bool          // the job carries a trace, and as a step it is to hear of those that it follows
 
 	// View is what the producer gives the program of the job.
 	View any

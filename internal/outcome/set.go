@@ -441,6 +441,13 @@ func (s *Set) complement(j *Job, o *Outcome) {
 	if j.Found > 0 && !j.Dead && o.State != Returned && o.State != Passed {
 		o.Effects = append(o.Effects, s.store.ResetDeaths(j.Reserved))
 	}
+	if o.State == Retried || o.State == Snoozed {
+		for _, own := range j.joined {
+			if c, adds := own.Policy.(Continuer); adds {
+				c.Continue(j)
+			}
+		}
+	}
 	if o.State != Done {
 		s.next(j, o)
 	} else if j.Keep {

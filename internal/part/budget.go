@@ -91,6 +91,16 @@ func NewBudget(c clock.Clock, timeout, parts time.Duration, l Layout, group *Bud
 	return &Budget{clock: c, timeout: timeout, parts: parts, layout: l, group: group, begun: make(chan struct{}), cuts: make(chan struct{})}
 }
 
+// SetTimeout changes how long the jobs may go on, 0: without limit; also where the stop has begun.
+func (b *Budget) SetTimeout(timeout time.Duration) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.timeout = timeout
+}
+
 // Begin starts the time. Only the first call counts. If the stop of the group has begun, the time started
 // with it.
 func (b *Budget) Begin() {
@@ -111,6 +121,14 @@ func (b *Budget) Began() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.began
+}
+
+// Most returns how long the stop takes at most; 0: it has no limit.
+func (b *Budget) Most() time.Duration {
+	if b.timeout <= 0 {
+		return 0
+	}
+	return b.timeout + Graces
 }
 
 // Begun is closed when the stop has begun. The Begun of no budget is never closed.

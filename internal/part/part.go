@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -28,6 +29,7 @@ type Base struct {
 	Store   resque.Store
 	Dialer  conn.Dialer
 	Clock   clock.Clock
+	Meter   *meter.Meter // counts what happens to the process; nil: nothing does
 
 	// Loops are the loops of the daemon; nil: nothing asks for them.
 	Loops *Loops

@@ -15,6 +15,12 @@ type Field struct {
 	Value []byte // JSON
 }
 
+// Limits of the metadata of one job.
+const (
+	MaxMetaKeys  = 64
+	MaxMetaBytes = 16 << 10 // as JSON
+)
+
 // TextField is a Field with a string.
 func TextField(name, value string) Field {
 	return Field{name, appendString(nil, value, Plain, replacement)}

@@ -60,6 +60,32 @@ func (p *Payload) Field(name string) []byte {
 	return nil
 }
 
+// ErrorField is the field of a payload with the error of the run before, in a job that is retried. It stands behind the attempt:
+// a field of this name in front of it is another program's.
+const ErrorField = "error"
+
+// LastError returns the error that a retry wrote, "" if there is none, and whether another program's field has its name.
+func (p *Payload) LastError() (text string, foreign bool) {
+	counted := false
+	for _, x := range p.Extra {
+		switch string(x.Name) {
+		case "attempt":
+			counted = true
+		case ErrorField:
+			switch {
+			case !counted:
+				foreign = true
+			case x.Value[0] == '"':
+				text = unquote(x.Value)
+			}
+		}
+	}
+	if foreign {
+		return "", true
+	}
+	return text, false
+}
+
 // TriesField is the field of a payload with how many tries the job has. A job without it has one.
 const TriesField = "tries"
 

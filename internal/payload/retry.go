@@ -44,8 +44,12 @@ func Without(payload []byte, names ...string) ([]byte, error) {
 }
 
 // without removes members. A job that an operator retries goes without its attempt and expiry: it has all its
-// attempts again and is to run.
+// attempts again and is to run. The error of the last run, which stands behind its attempt, goes with that.
 func without(payload []byte, all []member, names ...string) []byte {
+	place := func(name string) int { return slices.IndexFunc(all, func(m member) bool { return m.name == name }) }
+	if at := place("attempt"); at >= 0 && at < place(ErrorField) && slices.Contains(names, "attempt") {
+		names = append(slices.Clone(names), ErrorField)
+	}
 	for i := len(all) - 1; i >= 0; i-- {
 		switch {
 		case !slices.Contains(names, all[i].name):

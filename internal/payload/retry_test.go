@@ -3,6 +3,7 @@ package payload
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,9 @@ func TestRetryPayload(t *testing.T) {
 		{`{"class":"J","args":[{"expires_at":5}],"expires_at":1795262400000,"id":"x","attempt":2}`, `{"class":"J","args":[{"expires_at":5}],"id":"x"}`},
 		{`{"attempt":1,"expires_at":5,"class":"J"}`, `{"class":"J"}`},
 		{`{"expires_at":5,"class":"J","expires_at":6,"attempt":1}`, `{"class":"J"}`},
+		{`{"class":"J","attempt":2,"error":"E: x","id":"x"}`, `{"class":"J","id":"x"}`},
+		{`{"class":"J","error":"mine","attempt":2,"id":"x"}`, `{"class":"J","error":"mine","id":"x"}`},
+		{`{"class":"J","error":"mine"}`, `{"class":"J","error":"mine"}`},
 	} {
 		whole, err := ForRetry([]byte(test.payload), true)
 		if err != nil || string(whole) != test.want {
@@ -121,5 +125,24 @@ func wantText(t *testing.T, err error, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("error %v, want one with %q", err, text)
+	}
+}
+
+func TestLastError(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"class":"C","args":[]}`:                                     " false",
+		`{"class":"C","attempt":2,"error":"E: \"x\" é"}`:              `E: "x" é false`,
+		`{"class":"C","attempt":2,"error":7}`:                         " false",
+		`{"class":"C","attempt":1,"tries":2,"error":"E: x","id":"a"}`: "E: x false",
+		`{"class":"C","error":"E: x","attempt":2}`:                    " true",
+		`{"class":"C","error":{"a":1}}`:                               " true",
+		`{"class":"C","error":"mine","attempt":2,"error":"E: x"}`:     " true",
+	} {
+		p, err := Parse([]byte(raw))
+		text, foreign := p.LastError()
+		if got := fmt.Sprint(text, " ", foreign); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", raw, got, err, want)
+		}
 	}
 }

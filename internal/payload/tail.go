@@ -10,7 +10,7 @@ import (
 const tailMost = 1 << 10
 
 // Tail returns the id, the lock and the fields at the end of a payload that is too large to be parsed. So its end
-// can give up what the job holds. It reads texts without escapes, numbers and words, from the last one to the first
+// can give up what the job holds. It reads texts, numbers and words, from the last one to the first
 // value of another form: behind class and args goworker writes such fields, and the id comes last.
 func Tail(raw []byte) (p Payload) {
 	p.Attempt = 1
@@ -24,7 +24,7 @@ func Tail(raw []byte) (p Payload) {
 		if rest, ok = bytes.CutSuffix(rest, []byte(":")); !ok {
 			break
 		}
-		if rest, name, ok = lastText(rest); !ok {
+		if rest, name, ok = lastText(rest); !ok || bytes.IndexByte(name, '\\') >= 0 {
 			break
 		}
 		p.Extra = append(p.Extra, Extra{name[1 : len(name)-1], value})
@@ -47,15 +47,25 @@ func lastValue(text []byte) (rest, value []byte, ok bool) {
 	return text[:at], text[at:], at < len(text)
 }
 
-// lastText cuts a quoted text without escapes off the end of a text.
+// lastText cuts a quoted text off the end of a text.
 func lastText(text []byte) (rest, quoted []byte, ok bool) {
-	body, ok := bytes.CutSuffix(text, []byte(`"`))
-	at := bytes.LastIndexByte(body, '"')
-	if !ok || at < 0 || at > 0 && body[at-1] == '\\' {
+	at := len(text) - 1
+	if at < 0 || text[at] != '"' || quoteEscaped(text, at) {
 		return text, nil, false
 	}
-	quoted = text[at:]
-	return text[:at], quoted, bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted)
+	for {
+		if at = bytes.LastIndexByte(text[:at], '"'); at < 0 {
+			return text, nil, false
+		}
+		if !quoteEscaped(text, at) {
+			return text[:at], text[at:], utf8.Valid(text[at:])
+		}
+	}
+}
+
+// quoteEscaped reports whether a quote stands behind a backslash that makes it a part of its text.
+func quoteEscaped(text []byte, at int) bool {
+	return (at-len(bytes.TrimRight(text[:at], `\`)))%2 == 1
 }
 
 // IDLast returns a job with expires_at and id as its last fields, where scripts read them by their place. ok is false if

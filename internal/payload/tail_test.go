@@ -13,15 +13,17 @@ func TestTail(t *testing.T) {
 		`{"class":"C","args":["` + long + `"],"unique":"done:a","meta":{"a":"b"},"result":60000,"logs":true,"expires_at":7,"id":"i"}`: `i  result=60000 logs=true expires_at=7 id="i"`,
 		`{"class":"C","args":["` + long + `"],"unique":"done:a","id":"i"}`:                                                            `i done:a unique="done:a" id="i"`,
 		`{"class":"C","args":["` + long + `,\"id\":\"i\"}"]}`:                                                                         ` `,
-		`{"class":"C","args":[],"id":"a\"b"}`:                                                                                         ` `,
+		`{"class":"C","args":[],"id":"a\"b"}`:                                                                                         `a"b  id="a\"b"`,
 		`{"class":"C","args":[{"id":"x"}]}`:                                                                                           ` `,
 		`{"class":"C","args":["\"],"id":"x"}`:                                                                                         `x  id="x"`,
 		`{"id":"i"}`:                                                                                                                  `i  id="i"`,
 		`{"id":7}`:                                                                                                                    `7  id=7`,
-		`{"a":"\\","id":"i"}`:                                                                                                         `i  id="i"`,
-		`{"a":"\",\"id":"i"}`:                                                                                                         ` `,
-		`{"id":"` + long + `"}`:                                                                                                       ` `,
-		``:                                                                                                                            ` `, `}`: ` `, `"}`: ` `, `""}`: ` `, `:""}`: ` `, `":""}`: ` `, "{\"id\":\"\xff\"}": ` `,
+		`{"a":"\\","id":"i"}`:                                                                                                         `i  a="\\" id="i"`,
+		`{"class":"C","args":["` + long + `"],"unique":"done:a","attempt":2,"error":"E: \"x\" \\","id":"i"}`: `i done:a unique="done:a" attempt=2 error="E: \"x\" \\" id="i"`,
+		`{"a":"\",\"id\":\"i"}`: `  a="\",\"id\":\"i"`,
+		`{"a":"\",\"id":"i"}`:   ` `,
+		`{"id":"` + long + `"}`: ` `,
+		``:                      ` `, `}`: ` `, `"}`: ` `, `""}`: ` `, `:""}`: ` `, `":""}`: ` `, "{\"id\":\"\xff\"}": ` `,
 	} {
 		p := Tail([]byte(raw))
 		got := p.ID + " " + p.Unique

@@ -286,6 +286,7 @@ func (b *Buffer) settle(w *waitingCall, receipts []Receipt, err error) {
 	if reported { // the caller learns of it
 		return
 	}
+	b.client.count(w.Call, receipts, err)
 	if enqueued == w.Jobs() && err != nil { // on fewer replicas than wanted
 		b.log.Warn("buffered jobs were enqueued", "jobs", enqueued, "error", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
@@ -66,7 +67,8 @@ type Call struct {
 	sent     []Sent
 
 	// Room for one job, which most calls have.
-	one [1]Receipt
+	one     [1]Receipt
+	oneName [1]string
 }
 
 // NewCall returns an empty call, for about so many jobs, whose payloads have at most so many bytes; 0 is
@@ -79,9 +81,10 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
 	call := NewCall(set, c.Style, c.MaxPayload, jobs)
 	call.heard = c.Hearer != nil && c.Hearer.Wants()
-	call.keep = c.Buffer != nil || call.heard
+	call.keep = c.Buffer != nil || call.heard || c.Meter != nil
 	call.prefix = c.Store.KeyOfQueue("")
 	call.clock, call.keeps = c.Clock, c.Sent != nil
+	call.bulk.Types = c.Types
 	return call
 }
 
@@ -116,6 +119,9 @@ func (c *Call) Add(p *outcome.Push) error {
 		}
 	}
 	if c.keep {
+		if c.names == nil && c.jobs <= 1 {
+			c.names = c.oneName[:0]
+		}
 		c.names = append(c.names, p.Name)
 	}
 	c.receipts = append(c.receipts, Receipt{ID: p.ID})
@@ -208,20 +214,54 @@ func (c *Client) Send(ctx context.Context, call *Call) ([]Receipt, error) {
 	if call.Jobs() == 0 {
 		return nil, nil
 	}
+	send := c.sendNow
 	if c.Buffer != nil {
-		return c.Buffer.send(ctx, call)
+		send = c.Buffer.send
 	}
-	return c.sendNow(ctx, call)
+	receipts, err := send(ctx, call)
+	c.count(call, receipts, err)
+	return receipts, err
+}
+
+// count counts what became of the jobs of a call. A job that was buffered is counted again when it has left the buffer.
+func (c *Client) count(call *Call, receipts []Receipt, err error) {
+	if c.Meter == nil {
+		return
+	}
+	for i := range call.Jobs() {
+		why, buffered := err, false
+		if i < len(receipts) {
+			why, buffered = receipts[i].Err, receipts[i].Buffered
+		}
+		result := meter.Pushed
+		var held *Duplicate
+		switch {
+		case why == nil && buffered:
+			result = meter.Buffered
+		case why == nil:
+		case errors.As(why, &held):
+			result = meter.Held
+		case Unconfirmed(why):
+			result = meter.Unconfirmed
+		default:
+			result = meter.Refused
+		}
+		c.Meter.Enqueued(call.bulk.Queue(i), call.names[i], result)
+	}
 }
 
 // sendNow is Send without the buffer.
 func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
-	receipts, err := c.result(call, c.send(ctx, func(conn redis.Conn) error {
-		if err := c.mayPush(conn, call); err != nil {
-			return err
+	var err error
+	if c.Coalescer != nil && call.joins() {
+		var left bool
+		if left, err = c.Coalescer.push(ctx, c, call); left {
+			return nil, err
 		}
-		return c.Store.PushBulk(conn, &call.bulk)
-	}))
+	} else {
+		err = c.push(ctx, call)
+	}
+	receipts, err := c.result(call, err)
 	c.tell(call, receipts)
 	if c.Sent != nil {
 		var sent []Sent
@@ -234,6 +274,16 @@ func (c *Client) sendNow(ctx context.Context, call *Call) ([]Receipt, error) {
 		c.Sent(sent)
 	}
 	return receipts, err
+}
+
+// push pushes the jobs of one call.
+func (c *Client) push(ctx context.Context, call *Call) error {
+	return c.send(ctx, func(conn redis.Conn) error {
+		if err := c.mayPush(conn, call); err != nil {
+			return err
+		}
+		return c.Store.PushBulk(conn, &call.bulk)
+	})
 }
 
 // tell has the Hearer hear of the jobs of a call that were pushed.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/prefix"
@@ -25,10 +26,16 @@ type Client struct {
 	Style      payload.Style // how jobs are encoded
 	MaxPayload int           // bytes; a job of more is refused; 0: resque.MaxPushBytes
 
+	Coalescer *Coalescer // has pushes of one job go together; nil: each goes alone
+
+	Types *resque.Types // has many plain jobs of one queue pushed without a script; nil: a script pushes them
+
 	Buffer *Buffer     // keeps calls while Redis is away; nil: none does
 	Clock  clock.Clock // of a test, by which jobs are for later; nil: the system's
 
 	Releases *Releases // of the processes of the fleet; nil: they are not looked at
+
+	Meter *meter.Meter // counts what is enqueued; nil: nothing does
 
 	// Soft is called for each soft effect that Redis refused: its job was pushed. It may be nil.
 	Soft func(resque.KeyError)

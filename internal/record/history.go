@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/history"
+	"github.com/goworker/goworker/internal/stamp"
 	"github.com/goworker/goworker/internal/stuck"
 	"github.com/goworker/goworker/internal/usage"
 )
@@ -36,6 +37,9 @@ type Config struct {
 
 	// Exchanges returns how many exchanges Redis has answered, and when the last one; nil: it has no poller.
 	Exchanges func() (int64, time.Time)
+
+	// Waited hears how long a job has waited, where its payload says it; nil: nothing does. The worker that ended it calls this.
+	Waited func(*outcome.Job, time.Duration)
 
 	// Do lends a connection to the keeper.
 	Do func(context.Context, func(redis.Conn) error) error
@@ -111,6 +115,10 @@ func (h *History) Stop(ctx context.Context) error {
 func (h *History) Ended(j *outcome.Job, o *outcome.Outcome) {
 	if h.recorder != nil {
 		h.recorder.Ended(j, o)
+	} else if h.config.Waited != nil && o.Started {
+		if at, ok := stamp.EnqueuedAt(&j.Parsed); ok {
+			h.config.Waited(j, max(0, j.StartedAt.Sub(at)))
+		}
 	}
 }
 
@@ -183,7 +191,13 @@ func (h *History) log(c *resque.Cargo, id, version string) {
 		return
 	}
 	if id != h.process {
-		h.store.Log(c, h.heard, history.Online, id, "version", version)
+		fields := []any{"version", version}
+		if h.config.Process != nil {
+			if app := h.config.Process().App; app != "" {
+				fields = append(fields, "app", app)
+			}
+		}
+		h.store.Log(c, h.heard, history.Online, id, fields...)
 		h.process = id
 	}
 	for {

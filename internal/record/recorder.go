@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
@@ -125,6 +126,9 @@ func (r *Recorder) EndedOf(class string, j *outcome.Job, o *outcome.Outcome) {
 		if at, e.waits = stamp.EnqueuedAt(&j.Parsed); e.waits {
 			e.waited = max(0, j.StartedAt.Sub(at)) // the producer's clock may be ahead
 		}
+	}
+	if e.waits && r.config.Waited != nil {
+		r.config.Waited(j, e.waited)
 	}
 	r.count(&r.shards[j.Slot%len(r.shards)], nameOf(class), j.Queue, &e)
 }
@@ -352,6 +356,7 @@ func (r *Recorder) Pack(at time.Time, last bool) {
 	if r.full {
 		r.full = false // the next one is tried again
 		f.Dropped++
+		r.Meter.Add(meter.HistoryDropped, 1)
 		r.pending = history.Row{Fleet: history.Fleet{Dropped: f.Dropped}}
 		return
 	}
@@ -398,6 +403,7 @@ func (r *Recorder) give(now time.Time) {
 	for len(r.packs) > 0 && now.Sub(r.packs[0].at) > history.ResentFor {
 		r.packs = r.packs[1:]
 		r.pending.Fleet.Dropped++
+		r.Meter.Add(meter.HistoryDropped, 1)
 	}
 }
 

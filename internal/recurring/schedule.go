@@ -150,6 +150,14 @@ func (s *Schedule) Persistent() ([]byte, error) {
 // the same fire times.
 func (s *Schedule) TimingHash() string { return s.timing.hash }
 
+// Zone is the time zone in which a Cron counts; nil: the schedule has a period.
+func (s *Schedule) Zone() *time.Location {
+	if s.timing.cron == nil {
+		return nil
+	}
+	return s.timing.cron.Zone()
+}
+
 // JobArgs returns the arguments of the job that a fire time enqueues.
 func (s *Schedule) JobArgs(at time.Time) []any {
 	args := slices.Clone(s.Args)

@@ -22,14 +22,20 @@ func MinimalACL(t testing.TB) []string { return ACL(t, ACLUser) }
 // ACL is MinimalACL for another user that the page shows.
 func ACL(t testing.TB, user string) []string {
 	t.Helper()
+	return ACLOn(t, "redis.md", user)
+}
+
+// ACLOn is ACL for a user that another page of docs shows.
+func ACLOn(t testing.TB, name, user string) []string {
+	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
-	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "docs", "redis.md"))
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(here), "..", "..", "docs", name))
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
 	block := regexp.MustCompile("(?s)```acl\nuser " + user + " (.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatalf("redistest: docs/redis.md shows no user %s", user)
+		t.Fatalf("redistest: docs/%s shows no user %s", name, user)
 	}
 	rules := strings.ReplaceAll(string(block[1]), ">PASSWORD", ">"+ACLPassword)
 	return append([]string{user}, strings.Fields(rules)...)

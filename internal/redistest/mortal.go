@@ -51,13 +51,19 @@ func (m *Mortal) request() (last bool, err error) {
 		return false, ErrDead
 	}
 	m.left--
-	if m.dead = m.left == 0; m.dead && m.end != nil {
-		defer m.end()
-	}
-	if m.dead && !m.after {
+	if m.dead = m.left == 0; m.dead && !m.after {
+		m.ends()
 		return false, ErrDead
 	}
 	return m.dead, nil
+}
+
+// ends ends the context of the program's life. Where Redis serves the last request, it does so after that: the end of the context may close the
+// connection, and Redis would serve the request at any time, or not.
+func (m *Mortal) ends() {
+	if m.end != nil {
+		m.end()
+	}
 }
 
 type mortalConn struct {
@@ -80,6 +86,7 @@ func (c *mortalConn) Do(command string, args ...any) (any, error) {
 	}
 	reply, err := c.Conn.Do(command, args...)
 	if last {
+		c.m.ends()
 		return nil, ErrDead
 	}
 	return reply, err
@@ -111,6 +118,7 @@ func (c *mortalConn) Flush() error {
 				}
 			}
 		}
+		c.m.ends()
 		return ErrDead
 	}
 	c.pending = 0

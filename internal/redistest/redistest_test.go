@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,21 @@ func TestServerAnswersOnBothListeners(t *testing.T) {
 		t.Fatalf("URI %s: %v", s.URI(), err)
 	}
 	_ = c.Close()
+}
+
+// A port is no other program's until the test ends, also while nothing listens on it.
+func TestPortIsReserved(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("no socket has a name without a file here")
+	}
+	port := 0
+	t.Run("during", func(t *testing.T) {
+		if port = FreePort(t); reserve(t, port) {
+			t.Errorf("another program may have port %d", port)
+		}
+	})
+	Eventually(t, time.Minute, "the port is free", func() bool { return reserve(t, port) }) // a process that another test starts has it until it runs its program
 }
 
 func TestServersAreSeparate(t *testing.T) {

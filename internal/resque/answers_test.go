@@ -53,7 +53,12 @@ func FuzzAnswers(f *testing.F) {
 			p.Owns("h.go:1-2:q")
 			return err
 		},
-		"renew":    func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second, time.Second, nil); return err },
+		"renew": func(c redis.Conn) error { _, err := s.Renew(c, "p", time.Second, time.Second, nil); return err },
+		"behind": func(c redis.Conn) error {
+			_, err := s.RenewBehind(c, "p", "q", time.Second, time.Second, nil)
+			return err
+		},
+		"have":     func(c redis.Conn) error { _, err := s.HaveLeases(c, []string{"p", "q"}); return err },
 		"resync":   func(c redis.Conn) error { _, _, _, err := s.Resync(c, "p"); return err },
 		"reserved": func(c redis.Conn) error { _, _, err := s.ReadReserved(c, "p", []int64{1, 2, 3}); return err },
 		"recover": func(c redis.Conn) error {
@@ -120,7 +125,38 @@ func FuzzAnswers(f *testing.F) {
 		"changes of documents": func(c redis.Conn) error {
 			return s.ChangeDocuments(c, []DocumentChange{{ID: "a", Gone: true}, {ID: "b"}})
 		},
+		"heads": func(c redis.Conn) error { _, _, err := s.ScanHeads(c, "0", 9, DocumentFilter{}); return err },
+		"found": func(c redis.Conn) error { return s.ReadFound(c, []string{"a", "b"}, func(int, DocumentRead) {}) },
+		"stretches": func(c redis.Conn) error {
+			read, err := s.ReadStretches(c, 2, []Stretch{{Key: "a", Last: 1}, {Key: "b", First: 5, Last: 3}})
+			if len(read) > 2 || err == nil && len(read) == 0 || len(read) == 2 && len(read[1].Elements) > 0 {
+				return fmt.Errorf("broken: %+v", read)
+			}
+			return err
+		},
 		"logs": func(c redis.Conn) error { _, _, err := s.JobLogs(c, "j"); return err },
+		"keys": func(c redis.Conn) error {
+			rows, _, err := s.KeyRows(c, []string{"a", "b"})
+			if err == nil && len(rows) != 2 {
+				return fmt.Errorf("broken: %d keys", len(rows))
+			}
+			return err
+		},
+		"key":      func(c redis.Conn) error { _, err := s.KeyDetail(c, "a"); return err },
+		"contents": func(c redis.Conn) error { _, err := s.KeyContents(c, "a", "list", 9, 9); return err },
+		"lone":     func(c redis.Conn) error { _, _, _, err := s.LoneKeys(c, 9); return err },
+		"memory":   func(c redis.Conn) error { _, _, err := s.MemoryOf(c, []string{"a"}); return err },
+		"server":   func(c redis.Conn) error { _, err := s.ServerState(c, time.Now); return err },
+		"slow": func(c redis.Conn) error {
+			all, err := s.SlowCommands(c, 9)
+			for _, slow := range all {
+				slow.Weigh()
+				if key := s.KeyOfSlow(slow); key != "" && !strings.HasPrefix(key, "resque:") {
+					return fmt.Errorf("broken: the key %q", key)
+				}
+			}
+			return err
+		},
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, call := range calls {

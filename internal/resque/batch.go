@@ -21,7 +21,7 @@ func (b *Batch) Send(command string, args ...any) {
 
 // Eval adds a script as text. A hash could fail in the middle of a batch, where the script of
 // a hash unknown to Redis cannot be loaded.
-func (b *Batch) Eval(s *redis.Script, a Call) {
+func (b *Batch) Eval(s *Script, a Call) {
 	if b.err == nil {
 		b.err = s.Send(b.Conn, a.Args()...)
 		b.sent()

@@ -35,6 +35,8 @@ type Bulk struct {
 	Style payload.Style // how Encode encodes
 	Most  int           // Put refuses payloads of more bytes; 0: MaxPushBytes
 
+	Types *Types // what is known of the types of keys; nil: each push proves them
+
 	buf    []byte // the bytes of the jobs, and then of the one that is being written
 	packed []byte // scratch: of one job for a MessagePack queue
 	end    int    // where the last job ends
@@ -271,42 +273,53 @@ func (b *Bulk) put(to Place, g []Guarded, aside []any) {
 			kind = inRubys
 		}
 	}
-	var n int
-	if kind == inQueue && g == nil {
-		if n = b.queues[queue].run; n == 0 {
-			n = b.open(unit{queue: queue})
-			b.queues[queue].run = n
-		}
-	} else {
-		n = b.special(kind, at, to.Queue, queue, to.Priority, g)
+	if kind != inQueue || g != nil {
+		b.complete(kind, to.Queue)
 	}
+	b.take(unit{kind: kind, at: at, queue: queue, guarded: g, ahead: to.Priority, aside: aside})
+}
+
+// take adds the job whose bytes are behind the others, as a unit of its own or to the run that it belongs to.
+func (b *Bulk) take(u unit) {
+	n := b.unitOf(u)
 	b.units[n-1].jobs++
 	if b.hashes != nil {
 		b.hashes.put(n)
 	}
-	if aside != nil {
-		b.units[n-1].aside = append(b.units[n-1].aside, aside...)
+	if u.aside != nil {
+		b.units[n-1].aside = append(b.units[n-1].aside, u.aside...)
 	}
 	b.end = len(b.buf)
 	if b.jobs == nil {
 		b.jobs = b.oneJob[:0]
 	}
-	b.jobs = append(b.jobs, bulkJob{int32(n - 1), int32(queue), b.end, at})
+	b.jobs = append(b.jobs, bulkJob{int32(n - 1), int32(u.queue), b.end, u.at})
 }
 
-// special returns the unit of a job that is not just for the tail of its queue, and completes its bytes.
-func (b *Bulk) special(kind placeKind, at int64, name string, queue, ahead int, g []Guarded) (n int) {
+// complete completes the bytes of a job that is not just for the tail of its queue.
+func (b *Bulk) complete(kind placeKind, queue string) {
+	if kind == inRubys {
+		b.buf = append(b.buf[:b.end], payload.Item(b.buf[b.end:], queue, b.Style)...)
+		return
+	}
+	b.buf = slices.Insert(b.buf, b.end, []byte(JobPrefix(queue))...)
+}
+
+// unitOf returns the unit of a job, counted from 1: a new one if there is none that it belongs to.
+func (b *Bulk) unitOf(u unit) (n int) {
+	kind, at, queue := u.kind, u.at, u.queue
+	if kind == inQueue && u.guarded == nil {
+		if n = b.queues[queue].run; n == 0 {
+			n = b.open(unit{queue: queue})
+			b.queues[queue].run = n
+		}
+		return n
+	}
 	b.rows = true
 	switch {
-	case kind == inRubys:
-		b.buf = append(b.buf[:b.end], payload.Item(b.buf[b.end:], name, b.Style)...)
-	default:
-		b.buf = slices.Insert(b.buf, b.end, []byte(JobPrefix(name))...)
-	}
-	switch {
-	case g != nil:
+	case u.guarded != nil:
 		b.queues[queue].run = 0 // what follows in the queue comes behind this job
-		return b.open(unit{kind: kind, at: at, queue: queue, guarded: g, ahead: ahead})
+		return b.open(unit{kind: kind, at: at, queue: queue, guarded: u.guarded, ahead: u.ahead})
 	case kind == inSchedule:
 		if b.later == 0 {
 			b.later = b.open(unit{kind: kind, queue: queue})
@@ -416,8 +429,10 @@ func (b *Bulk) to() string {
 
 // doing says what the push does.
 func (b *Bulk) doing() string {
-	if slices.ContainsFunc(b.units, func(u unit) bool { return u.kind == inQueue }) {
-		return fmt.Sprintf("pushing %s to %s", Plural(len(b.jobs), "job"), b.to())
+	for i := range b.units {
+		if b.units[i].kind == inQueue {
+			return fmt.Sprintf("pushing %s to %s", Plural(len(b.jobs), "job"), b.to())
+		}
 	}
 	return fmt.Sprintf("delaying %s for %s", Plural(len(b.jobs), "job"), b.to())
 }

@@ -218,7 +218,7 @@ func (s Store) commitArgs(script string, g guard, ended []Ended) []any {
 }
 
 // commitFor returns commit.lua with the verbs of some ends.
-func commitFor(ended []Ended) *loadedScript {
+func commitFor(ended []Ended) *Script {
 	var verbs []*Verb
 	for i := range ended {
 		verbs = addVerbs(verbs, ended[i].Effects)
@@ -229,9 +229,9 @@ func commitFor(ended []Ended) *loadedScript {
 // commit ends jobs in a call of its own.
 func (s Store) commit(c redis.Conn, g guard, ended []Ended) (committed, error) {
 	script := commitFor(ended)
-	reply, err := c.Do("EVALSHA", s.commitArgs(script.hash, g, ended)...)
+	reply, err := c.Do("EVALSHA", s.commitArgs(script.Hash(), g, ended)...)
 	if isNoScript(err) {
-		reply, err = c.Do("EVAL", s.commitArgs(script.text, g, ended)...)
+		reply, err = c.Do("EVAL", s.commitArgs(script.Text(), g, ended)...)
 	}
 	if err != nil {
 		return committed{}, err

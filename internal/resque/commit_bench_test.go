@@ -40,13 +40,13 @@ func BenchmarkCommit(b *testing.B) {
 					ended = append(ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: way.ends(j)})
 					record = append(record, j.Ticket, j.prefix()+string(j.Payload))
 				}
-				w.do("SCRIPT", "LOAD", commitFor(ended).text)
+				w.do("SCRIPT", "LOAD", commitFor(ended).Text())
 				w.do("CONFIG", "RESETSTAT")
 				b.ReportAllocs()
 				for b.Loop() {
 					w.must(w.c.Send("DEL", w.s.failed(), w.s.KeyOfQueue("low"), w.s.lane(rate)))
 					w.must(w.c.Send("HSET", record...))
-					w.must(w.c.Send("EVALSHA", w.s.commitArgs(commitFor(ended).hash, w.s.byProcess("p", 1), ended)...))
+					w.must(w.c.Send("EVALSHA", w.s.commitArgs(commitFor(ended).Hash(), w.s.byProcess("p", 1), ended)...))
 					w.must(w.c.Flush())
 					for range 2 {
 						_, err := w.c.Receive()

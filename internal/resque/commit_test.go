@@ -67,7 +67,7 @@ func TestCommit(t *testing.T) {
 				w.do("SCRIPT", "FLUSH")
 				switch {
 				case known:
-					w.do("SCRIPT", "LOAD", commitScript.plain.text)
+					w.do("SCRIPT", "LOAD", commitScript.plain.Text())
 				case x.Want > 0:
 					continue // the commit runs after the reservation
 				}
@@ -249,7 +249,7 @@ func TestCommitRefusedAsAWhole(t *testing.T) {
 				}
 			})
 			w.unchanged("the commit", func() {
-				reply, err := w.c.Do("EVAL", w.s.commitArgs(commitScript.plain.text, w.s.byProcess("p", 1), ended)...)
+				reply, err := w.c.Do("EVAL", w.s.commitArgs(commitScript.plain.Text(), w.s.byProcess("p", 1), ended)...)
 				w.must(err)
 				if _, err = w.s.committed(reply); !errors.Is(err, tt.want) {
 					t.Errorf("the commit got %v, want %v", err, tt.want)

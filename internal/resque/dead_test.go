@@ -137,7 +137,7 @@ func TestDead(t *testing.T) {
 func TestDeadAfterAFence(t *testing.T) {
 	t.Parallel()
 	for ago, want := range map[time.Duration]int{0: 0, fencedGrace - time.Millisecond: 0, fencedGrace: 1, -time.Millisecond: 1} {
-		r := Renewed{now: noon.UnixMilli(), Leases: []Lease{{"p", strconv.FormatInt(-noon.Add(-ago).UnixMilli(), 10)}}}
+		r := Renewed{now: noon.UnixMilli(), Late: []Lease{{"p", strconv.FormatInt(-noon.Add(-ago).UnixMilli(), 10)}}}
 		if got := len(r.Dead()); got != want {
 			t.Errorf("fenced %v ago: %d dead, want %d", ago, got, want)
 		}

@@ -104,13 +104,7 @@ func (s Store) ServerInfo(c redis.Conn) (ServerInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := make(ServerInfo)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info, nil
+	return parseInfo(text), nil
 }
 
 // Text is a line's value, or "" if there is none.

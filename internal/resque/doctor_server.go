@@ -54,12 +54,9 @@ type SlowCommand struct {
 	Name   string   // that the client gave itself, or ""
 }
 
-// mostSlow is how many entries of the slow log are read: as many as Redis keeps by default.
-const mostSlow = 128
-
-// SlowCommands returns the newest commands of the slow log.
-func (s Store) SlowCommands(c redis.Conn) (all []SlowCommand, err error) {
-	entries, err := redis.Values(s.ask(c, "SLOWLOG", "GET", mostSlow))
+// SlowCommands returns the newest commands of the slow log, at most so many.
+func (s Store) SlowCommands(c redis.Conn, most int) (all []SlowCommand, err error) {
+	entries, err := redis.Values(s.ask(c, "SLOWLOG", "GET", most))
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,8 @@ func (s Store) KeyOf(key string) (KeyKind, string) {
 		{InFlightKey, s.inflight("")}, {LockKey, s.KeyOfLock("")}, {SlotsKey, s.slots("")}, {LaneKey, s.ns + "go:lane:"}, {WorkerKey, s.worker("")},
 	} {
 		if name, ok := strings.CutPrefix(key, k.prefix); ok {
-			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") || k.kind == BucketKey && !isSecond(name) { // delayed:last_enqueued_at
+			if k.kind == WorkerKey && strings.HasSuffix(name, ":started") || k.kind == BucketKey && !isSecond(name) || // delayed:last_enqueued_at
+				k.kind == LockKey && strings.HasSuffix(name, refusedEnd) {
 				return OtherKey, ""
 			}
 			return k.kind, name

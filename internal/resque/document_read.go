@@ -317,18 +317,16 @@ func (s Store) ScanDocuments(c redis.Conn, cursor string, f DocumentFilter) (pag
 
 // fitting returns those keys whose documents fit.
 func (s Store) fitting(c redis.Conn, keys []string, f DocumentFilter) (fit []string, err error) {
-	b := Batch{Conn: c}
-	for _, key := range keys {
-		b.Send("HMGET", key, "state", "class", "queue", "workflow")
-	}
-	replies, err := b.Receive()
-	for i, reply := range replies {
-		said, refused := redis.Strings(Answer(reply))
-		if err == nil && refused == nil && len(said) == 4 && f.fits(said[0], said[1], said[2], said[3]) {
+	err = readHashes(c, keys, []string{"state", "class", "queue", "workflow"}, func(i int, reply any, err error) {
+		said, refused := redis.Strings(reply, err)
+		if refused == nil && len(said) == 4 && f.fits(said[0], said[1], said[2], said[3]) {
 			fit = append(fit, keys[i])
 		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for documents of jobs: %w", Explain(err))
 	}
-	return fit, err
+	return fit, nil
 }
 
 // globText returns a pattern that matches a text and nothing else.

@@ -169,7 +169,7 @@ func (s Store) DrainOwn(c redis.Conn, queue string, jobs []OwnJob) (int, error) 
 	return n, err
 }
 
-func drained(a *Call, c redis.Conn, of *redis.Script, jobs [][]byte) (int, error) {
+func drained(a *Call, c redis.Conn, of *Script, jobs [][]byte) (int, error) {
 	for _, j := range jobs {
 		a.Arg(j)
 	}

@@ -226,19 +226,19 @@ func (c *rowCall) row(e Effect, bytes []byte) {
 	for _, a := range e.args {
 		switch keys := a.(type) {
 		case KeyList:
-			a = c.numbers(keys)
+			a = keys.text(c.typed)
 		case WrittenKeys:
-			a = c.numbers(KeyList(keys))
+			a = KeyList(keys).text(c.typed)
 		}
 		c.Arg(a)
 	}
 }
 
-// numbers returns the numbers of keys in KEYS, with blanks between.
-func (c *rowCall) numbers(keys KeyList) string {
+// text returns the numbers of the keys in KEYS, with a blank behind each.
+func (keys KeyList) text(number func(Key) int) string {
 	text := make([]byte, 0, 4*len(keys))
 	for _, k := range keys {
-		text = append(strconv.AppendInt(text, int64(c.typed(k)), 10), ' ')
+		text = append(strconv.AppendInt(text, int64(number(k)), 10), ' ')
 	}
 	return string(text)
 }

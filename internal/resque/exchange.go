@@ -17,8 +17,6 @@ const (
 	MaxExchangeBytes = 4 << 20
 )
 
-var exchangeScript, exchangeText = script("exchange"), scriptText("exchange")
-
 // Reserved is a job in a process's in-flight record.
 type Reserved struct {
 	Ticket  int64  // rises with every reservation of the process; LeasedTicket of a leased job
@@ -46,10 +44,11 @@ type Exchange struct {
 	Done []int64 // and have no effects
 	Asks []Ask
 
-	// Ended is committed first, by a script of its own; if Redis did not know that script, it is
-	// committed last, and the answer is Late. Jobs that go back to the same list are ordered by
-	// ticket, highest first.
-	Ended []Ended
+	// Ended is committed before jobs are reserved. If one has a guard, or pushes its own job's bytes, all go by a script
+	// of their own; if Redis did not know that script, it runs last, and the answer is Late. Jobs that go back to
+	// the same list are ordered by ticket, highest first.
+	Ended  []Ended
+	parted parted // how Send has sent Ended
 
 	// Sizes are queues whose lengths are to be returned. They are read before the rest.
 	Sizes []string
@@ -63,11 +62,14 @@ type Exchange struct {
 	TrackPolicy bool              // track it, so that Redis notifies us when it changes
 	Limits      map[string]string // numbers by Limit.Spec
 	Registered  bool              // they were registered before: add only what is missing
+
+	// Sentry says who hears of pushes from now on; nil: that stays as it is.
+	Sentry *Sentry
 }
 
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
-	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil &&
+	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil && x.Sentry == nil &&
 		len(x.Done)+len(x.Ended) == 0
 }
 
@@ -98,6 +100,7 @@ type Exchanged struct {
 	Late     bool      // Ended was committed last: the rest of the answer may be older
 	Taken    *Taken    // the answer to Take
 	Policy   *Policy   // where it was asked for
+	Seat     Seat      // the answer to Sentry
 }
 
 // KeyError says that Redis refused a command on one key, and why. The rest of
@@ -152,12 +155,16 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
-	if len(x.Ended) > 0 {
-		if err := c.Send("EVALSHA", s.endedArgs(x, commitFor(x.Ended).hash)...); err != nil {
+	if err := s.sendBell(c, x); err != nil {
+		return err
+	}
+	x.parted.part(x.Ended)
+	if apart := x.parted.apart; len(apart) > 0 {
+		if err := c.Send("EVALSHA", s.endedArgs(x, commitFor(apart).Hash())...); err != nil {
 			return err
 		}
 	}
-	if err := s.sendExchange(c, x, "EVALSHA", exchangeScript.Hash()); err != nil {
+	if err := s.sendExchange(c, x, "EVALSHA", x.script().Hash()); err != nil {
 		return err
 	}
 	if x.Policy {
@@ -175,12 +182,17 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
+	for _, p := range s.sentryParts(c, x) {
+		if err := p.send("EVALSHA", p.hash); err != nil {
+			return err
+		}
+	}
 	return c.Flush()
 }
 
 func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) error {
 	if x.Arm {
-		if err := c.Send("CLIENT", "CACHING", "YES"); err != nil {
+		if err := s.sendArm(c); err != nil {
 			return err
 		}
 	}
@@ -210,7 +222,7 @@ func (s Store) receiveSizes(c redis.Conn, x *Exchange) (sizes []int, err error) 
 }
 
 func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
-	if len(x.Ended) > 0 || x.Policy || x.Take != nil {
+	if len(x.parted.apart) > 0 || x.Policy || x.Take != nil || x.Sentry != nil {
 		return s.receiveAll(c, x)
 	}
 	if x.Arm {
@@ -220,7 +232,7 @@ func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
 	}
 	reply, err := c.Receive()
 	if isNoScript(err) {
-		if err := s.sendExchange(c, x, "EVAL", exchangeText); err != nil {
+		if err := s.sendExchange(c, x, "EVAL", x.script().Text()); err != nil {
 			return Exchanged{}, err
 		}
 		if err := c.Flush(); err != nil {
@@ -237,6 +249,7 @@ func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
 // part is a script of an exchange.
 type part struct {
 	armed bool
+	hash  string // of the script, where send does not know it
 	send  func(eval, script string) error
 	text  string // for a server that does not know it
 	reply any
@@ -246,9 +259,10 @@ type part struct {
 // any, because the connection stays in use after some errors. If Redis did not know a script, it
 // runs then, behind the others.
 func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
-	commit := part{send: func(eval, _ string) error { return c.Send(eval, s.endedArgs(x, commitFor(x.Ended).text)...) }}
-	exchange := part{armed: x.Arm, text: exchangeText, send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
-	take := part{text: takeText, send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
+	commit := part{send: func(eval, _ string) error { return c.Send(eval, s.endedArgs(x, commitFor(x.parted.apart).Text())...) }}
+	exchange := part{armed: x.Arm, text: x.script().Text(), send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
+	take := part{text: takeScript.Text(), send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
+	sentry := s.sentryParts(c, x)
 	var unknown []*part
 	receive := func(p *part) {
 		if err == nil && p.armed {
@@ -261,9 +275,16 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 			unknown, err = append(unknown, p), nil
 		}
 	}
+	receiveSentry := func(p *part) {
+		receive(p)
+		if refused, ok := err.(redis.Error); ok {
+			p.reply, err = refused, nil // nobody loses a job by that
+		}
+	}
 	var policy *Policy
 	var broken []KeyError
-	if len(x.Ended) > 0 {
+	err = receiveBell(c, x)
+	if len(x.parted.apart) > 0 {
 		receive(&commit)
 	}
 	receive(&exchange)
@@ -278,6 +299,9 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	if x.Take != nil {
 		receive(&take)
 	}
+	for _, p := range sentry {
+		receiveSentry(p)
+	}
 	for _, p := range unknown {
 		if err == nil {
 			err = p.send("EVAL", p.text)
@@ -285,20 +309,25 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 		if err == nil {
 			err = c.Flush()
 		}
-		receive(p)
+		if slices.Contains(sentry, p) {
+			receiveSentry(p)
+		} else {
+			receive(p)
+		}
 	}
 	if err == nil {
 		out, err = s.exchanged(x, exchange.reply)
 	}
-	if err == nil && len(x.Ended) > 0 {
+	if err == nil && len(x.parted.apart) > 0 {
 		err = s.ended(commit.reply, &out)
-		out.Late = slices.Contains(unknown, &commit)
 	}
+	out.Late = slices.Contains(unknown, &commit) || len(x.parted.groups) > 0 && slices.Contains(unknown, &exchange)
 	if err == nil && x.Take != nil {
 		if err = x.taken(take.reply, &out); err == nil {
 			out.Broken = append(out.Broken, out.Taken.Broken...)
 		}
 	}
+	out.Seat = x.seat(sentry)
 	out.Policy, out.Broken = policy, append(out.Broken, broken...)
 	return out, err
 }
@@ -306,22 +335,6 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 func isNoScript(err error) bool {
 	var e redis.Error
 	return errors.As(err, &e) && strings.HasPrefix(string(e), "NOSCRIPT ")
-}
-
-func (s Store) endedArgs(x *Exchange, script string) []any {
-	return s.commitArgs(script, s.byProcess(x.Process, x.Epoch), x.Ended)
-}
-
-// ended adds the answer of commit.lua to that of the exchange.
-func (s Store) ended(reply any, out *Exchanged) error {
-	c, err := s.committed(reply)
-	if err != nil {
-		return err
-	}
-	out.Missing += c.missing
-	out.Refused = c.refusals()
-	out.Filled, out.Wrote = s.queueNames(c.filled), c.filled
-	return nil
 }
 
 // queueNames returns the names of those lists that are queues.
@@ -338,10 +351,12 @@ func (s Store) queueNames(lists []string) (names []string) {
 // hot path, so it computes the size beforehand.
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	const keys, args = 8, 10
-	c := Call{
-		keys: make([]any, 2, 2+keys+args+len(x.Done)+4*len(x.Asks)),
-		argv: make([]any, 0, args+len(x.Done)+3*len(x.Asks)),
-	}
+	k, a := x.parted.size()
+	a += args + len(x.Done) + 3*len(x.Asks)
+	c := endsCall{Call: Call{
+		keys: make([]any, 2, 2+keys+k+len(x.Asks)+a),
+		argv: make([]any, 0, a),
+	}}
 	c.before = 2
 	c.Key(s.inflight(x.Process))
 	c.Key(s.process(x.Process))
@@ -357,9 +372,16 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	for _, ticket := range x.Done {
 		c.Arg(ticket)
 	}
+	first := 0
+	if len(x.parted.groups) > 0 {
+		first = s.ends(&c, &x.parted)
+	}
 	c.Arg(len(x.Asks))
 	for _, a := range x.Asks {
 		c.Arg(c.Key(s.KeyOfQueue(a.Queue)), JobPrefix(a.Queue), a.Quota)
+	}
+	if first > 0 {
+		c.varying(first)
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
@@ -374,16 +396,21 @@ func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
 	if err := statusError(status); err != nil {
 		return Exchanged{}, err
 	}
-	if len(r) != 7 {
+	var out Exchanged
+	if ended := len(x.parted.groups) > 0; ended && len(r) == 8 {
+		if err := s.ended(r[7], &out); err != nil {
+			return Exchanged{}, err
+		}
+	} else if ended || len(r) != 7 {
 		return Exchanged{}, fmt.Errorf("exchange: unexpected answer %v", reply)
 	}
-	var out Exchanged
 	flags, _ := redis.String(r[1], nil)
 	out.Paused = strings.Contains(flags, "p")
 	out.Fenced = strings.Contains(flags, "f")
 	out.Suspects = strings.Contains(flags, "s")
 	out.Removed = strings.Contains(flags, "r")
-	out.Missing, _ = redis.Int(r[2], nil)
+	missing, _ := redis.Int(r[2], nil)
+	out.Missing += missing
 
 	ticket := x.Last
 	groups, _ := r[3].([]any)
@@ -434,51 +461,4 @@ func CutPrefix(value []byte) (name string, rest []byte, ok bool) {
 		return "", nil, false
 	}
 	return string(value[start : start+n]), value[start+n:], true
-}
-
-// HandedOut says which of the reserved jobs were with a worker. It is a field of the process
-// record. Only these jobs count as running when the process is found dead.
-type HandedOut struct {
-	UpTo  int64   // all jobs up to this ticket, …
-	Held  []int64 // … except suspects that wait for their trials
-	Trial int64   // the suspect that a death is charged to; 0: none
-	Past  []int64 // the suspects whose trials are longer after a death
-}
-
-// String is the form in the record: "9 4 5 *6 +3".
-func (h HandedOut) String() string {
-	b := strconv.AppendInt(nil, h.UpTo, 10)
-	for _, t := range h.Held {
-		b = strconv.AppendInt(append(b, ' '), t, 10)
-	}
-	if h.Trial != 0 {
-		b = strconv.AppendInt(append(b, " *"...), h.Trial, 10)
-	}
-	for _, t := range h.Past {
-		b = strconv.AppendInt(append(b, " +"...), t, 10)
-	}
-	return string(b)
-}
-
-func parseHanded(text string) (h HandedOut) {
-	for i, field := range strings.Fields(text) {
-		digits := strings.TrimLeft(field, "*+")
-		ticket, _ := strconv.ParseInt(digits, 10, 64)
-		switch {
-		case i == 0:
-			h.UpTo = ticket
-		case field[0] == '*':
-			h.Trial = ticket
-		case field[0] == '+':
-			h.Past = append(h.Past, ticket)
-		default:
-			h.Held = append(h.Held, ticket)
-		}
-	}
-	return h
-}
-
-// running reports whether the job was with a worker.
-func (h HandedOut) running(ticket int64) bool {
-	return ticket <= h.UpTo && !slices.Contains(h.Held, ticket)
 }

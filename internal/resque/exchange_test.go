@@ -257,9 +257,9 @@ func TestLateCommit(t *testing.T) {
 		jobs := m.reserve(1, "low")
 		lane := NewLane("low", Limit{Kind: LimitStartsHere, Name: "Mail"})
 		w.do("SCRIPT", "FLUSH")
-		w.do("SCRIPT", "LOAD", takeText)
+		w.do("SCRIPT", "LOAD", takeScript.Text())
 		if known {
-			w.do("SCRIPT", "LOAD", commitScript.plain.text)
+			w.do("SCRIPT", "LOAD", commitScript.plain.Text())
 		}
 		ended := []Ended{{Ticket: jobs[0].Ticket, Effects: w.s.ToLane(jobs[0], lane)}}
 		out := w.turn(&Exchange{Process: "p", Epoch: 1, Last: 1, Ended: ended, Take: &Take{Want: 1, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}}})

@@ -15,18 +15,12 @@ type Extent struct {
 	Leased  bool     // jobs that clients hold over HTTP
 }
 
-// Count counts in one pipeline.
+// Count counts with a few commands, in two round trips.
 func (e Extent) Count(s Store, c redis.Conn) (n int64, err error) {
 	b := Batch{Conn: c}
 	if e.Delayed {
 		b.Send("ZCARD", s.KeyOfSchedule())
 		b.Send("ZCARD", s.KeyOfSeconds())
-	}
-	for _, q := range e.Queues {
-		b.Send("LLEN", s.KeyOfQueue(q))
-	}
-	for _, list := range e.Lists {
-		b.Send("LLEN", s.KeyOfFailures(list))
 	}
 	if e.Leased {
 		b.Send("HLEN", s.KeyOfLeased())
@@ -34,6 +28,20 @@ func (e Extent) Count(s Store, c redis.Conn) (n int64, err error) {
 	replies, err := b.Receive()
 	if err != nil {
 		return 0, fmt.Errorf("counting jobs: %w", err)
+	}
+	var keys []string
+	for _, q := range e.Queues {
+		keys = append(keys, s.KeyOfQueue(q))
+	}
+	for _, list := range e.Lists {
+		keys = append(keys, s.KeyOfFailures(list))
+	}
+	sizes, err := lengths(c, keys)
+	if err != nil {
+		return 0, fmt.Errorf("counting jobs: %w", Explain(err))
+	}
+	for _, size := range sizes {
+		n += size
 	}
 	for _, reply := range replies {
 		size, err := redis.Int64(Answer(reply))

@@ -26,6 +26,7 @@ type KeyFate struct {
 var Fates = []KeyFate{
 	{"inflight", "go:inflight:<p>", FateMoved, "The jobs of dead processes go to the heads of their queues, in their order. A live process keeps its own."},
 	{"process", "go:process:<p>", FateRemoved, "It goes with the last job of a dead process."},
+	{"registered", "go:process-more:<p>", FateRemoved, "What the program of a process has registered. It goes with the process, or a day later."},
 	{"processes", "go:processes", FateRemoved, "Dead processes leave it when their jobs are back."},
 	{"lane", "go:lane:<lane>", FateMoved, "The jobs go to the head of their queue, in the order of their lane."},
 	{"turns", "go:lanes:<lanes>", FateRemoved, "Without jobs in lanes no lane has a turn."},
@@ -36,6 +37,7 @@ var Fates = []KeyFate{
 	{"kept", "go:kept:<queue>", FateMoved, "Payloads that are jobs go to the tail of their queue. Others stay and are listed."},
 	{"KeyOfHints", "go:precise", FateRemoved, "Ruby's scheduler moves a job at its full second."},
 	{"KeyOfLock", "go:unique:<digest>", FateReleased, "A job that Ruby runs never gives its lock back."},
+	{"refusals", "go:unique:<digest>:refused", FateRemoved, "How many jobs the lock has refused. It goes by itself."},
 	{"lockRest", "go:unique-rest", FateRemoved, "It says that no process looks for holders now."},
 	{"limits", "go:limits", FateRemoved, "Ruby knows no limits. Each process of goworker writes its own numbers at its start."},
 	{"slots", "go:slots:<limit>", FateRemoved, "No job runs under a limit."},
@@ -45,6 +47,7 @@ var Fates = []KeyFate{
 	{"recovered", "go:recovered", FateRemoved, "Ruby counts no deaths of processes."},
 	{"pulse", "go:pulse", FateRemoved, "No process renews a lease."},
 	{"probe", "go:probe:<p>", FateRemoved, "A process tried its permissions on it."},
+	{"sentries", "go:sentries:<digest>", FateRemoved, "Which processes of goworker Redis notifies of pushes. It goes half a minute after the last of them."},
 	{"reaped", "go:reaped:<p>", FateKept, "A process that stood still learns from it that its jobs are elsewhere. It goes after a day."},
 	{"paused", "go:paused", FateKept, "An operator paused these queues. Ruby works them: stop its workers, or set pause-all-workers."},
 	{"pausedSchedules", "go:paused-schedules", FateKept, "An operator paused these schedules. Ruby fires them: take them out of its file."},
@@ -131,14 +134,19 @@ type OwnKey struct {
 	Is   KeyFate // the row that it belongs to
 }
 
-// ownKey returns what a key of goworker is. The row with the longest beginning wins.
+// ownKey returns what a key of goworker is. The row with the longest beginning and end wins.
 func (s Store) ownKey(name string) OwnKey {
 	k, longest := OwnKey{Name: name}, -1
 	for _, row := range Fates {
-		start, _, open := strings.Cut(s.ns+row.Key, "<")
+		start, rest, open := strings.Cut(s.ns+row.Key, "<")
 		part, ok := strings.CutPrefix(name, start)
-		if ok && (open || part == "") && strings.HasPrefix(row.Key, "go:") && len(start) > longest {
-			k.Part, k.Is, longest = part, row, len(start)
+		_, end, _ := strings.Cut(rest, ">")
+		if strings.Contains(end, "<") {
+			end = ""
+		}
+		part, ends := strings.CutSuffix(part, end)
+		if ok && ends && (open || part == "") && strings.HasPrefix(row.Key, "go:") && len(start)+len(end) > longest {
+			k.Part, k.Is, longest = part, row, len(start)+len(end)
 		}
 	}
 	return k

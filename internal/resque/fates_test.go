@@ -88,7 +88,7 @@ func TestOwnKey(t *testing.T) {
 	s := New("my:app")
 	for name, want := range map[string]string{
 		"go:lanes": "lanes", "go:lanes:3:low": "turns", "go:lane:3:low0:x": "lane", "go:process:p": "process", "go:processes": "processes",
-		"go:unique:d": "KeyOfLock", "go:unique-rest": "lockRest", "go:paused": "paused", "go:paused-schedules": "pausedSchedules",
+		"go:unique:d": "KeyOfLock", "go:unique:d:refused": "refusals", "go:webhook:a": "HookKey", "go:webhook:a:state": "HookStateKey", "go:reply:a:n": "ReplySizeKey", "go:bin:a:b": "BinKey", "go:unique-rest": "lockRest", "go:paused": "paused", "go:paused-schedules": "pausedSchedules",
 		"go:kept:a:b": "kept", "go:limits": "limits", "go:limits2": "own", "go:wf:1": "WorkflowKey", "go:wf-steps:1": "LettersKey", "go:wf-more:1": "own", "go:workflows": "IndexKey", "go:group:a": "GroupKey", "go:groups": "GroupsKey", "go:leased": "KeyOfLeased", "go:leases": "KeyOfLeases", "go:returned": "ReturnedKey", "go:served:x": "ServedKey",
 	} {
 		if k := s.ownKey("my:app:" + name); k.Is.Builder != want {

@@ -21,12 +21,13 @@ const (
 	GlanceProcesses = 500
 	glanceWorkers   = 1024 // about: whether they have a job, and which queues they name
 	glanceLanes     = 1000
-	GlanceSeconds   = 200 // of resque-scheduler's schedule
+	glanceSet       = 100  // lanes that a queue counts for among them: it rarely has as many
+	GlanceSeconds   = 200  // of resque-scheduler's schedule
+	glanceLists     = 1000 // of failures
 	glanceTakers    = 200
 	glanceWhole     = 4096 // bytes of an element
 	glanceTail      = 1024 // bytes of a last element that is looked for again
 	glanceFar       = 1000 // elements that are searched for it
-	glanceTogether  = 100  // lists in one script
 )
 
 // GlanceAsk says what to look at.
@@ -75,6 +76,7 @@ type Glance struct {
 	Retrying            Number
 	RetryingAll         bool
 	Failures            Number
+	FailuresAll         bool
 	Leased              Number
 
 	Workers      Number
@@ -106,49 +108,6 @@ type GlanceLane struct {
 	Jobs int64
 	Head []byte
 	key  string
-}
-
-// trip is one round trip: commands, and what is done with their answers.
-type trip struct {
-	c     redis.Conn
-	takes []func(reply any, err error)
-	err   error
-}
-
-func (t *trip) ask(take func(reply any, err error), command string, args ...any) {
-	if t.err == nil {
-		t.err = t.c.Send(command, args...)
-		t.takes = append(t.takes, take)
-	}
-}
-
-// eval sends a script as text: see Batch.Eval.
-func (t *trip) eval(take func(reply any, err error), script *redis.Script, a Call) {
-	if t.err == nil {
-		t.err = script.Send(t.c, a.Args()...)
-		t.takes = append(t.takes, take)
-	}
-}
-
-// run sends all of it, and returns an error that concerns all of it.
-func (t *trip) run() error {
-	if t.err == nil {
-		t.err = t.c.Flush()
-	}
-	for _, take := range t.takes {
-		if t.err != nil {
-			return t.err
-		}
-		reply, err := t.c.Receive()
-		if _, refused := err.(redis.Error); err != nil && !refused {
-			return err
-		}
-		if err != nil && concernsAll(t.c, err) {
-			t.err = err // the other answers are still received
-		}
-		take(reply, err)
-	}
-	return t.err
 }
 
 // Glance looks at the Resque.
@@ -212,7 +171,7 @@ func (g *glance) texts(what string, take func([]string)) func(any, error) {
 	}
 }
 
-// names is the first round trip: what needs no names.
+// names is the first round trip: what needs no names. One script asks for what is small.
 func (g *glance) names(t *trip) {
 	t.ask(func(reply any, err error) {
 		if v, err := redis.Int64s(reply, err); err == nil && len(v) == 2 {
@@ -226,36 +185,46 @@ func (g *glance) names(t *trip) {
 		g.refused("what Redis says of itself", err)
 		g.Info = parseInfo(text)
 	}, "INFO")
-	t.ask(g.number(&g.Processed, "the total of jobs"), "GET", g.s.stat("processed"))
-	t.ask(g.number(&g.Failed, "the total of failures"), "GET", g.s.stat("failed"))
-	t.ask(g.number(&g.Expired, "goworker's totals"), "HGET", g.s.stats(), expiredField)
-	t.ask(func(reply any, err error) { g.PausedAll = reply != nil && err == nil }, "GET", g.s.pauseAll())
-	t.ask(g.texts("which queues are paused", func(names []string) {
+	var small together
+	small.ask(g.number(&g.Processed, "the total of jobs"), "GET", g.s.stat("processed"))
+	small.ask(g.number(&g.Failed, "the total of failures"), "GET", g.s.stat("failed"))
+	small.ask(g.number(&g.Expired, "goworker's totals"), "HGET", g.s.stats(), expiredField)
+	small.ask(func(reply any, err error) { g.PausedAll = reply != nil && err == nil }, "GET", g.s.pauseAll())
+	small.ask(g.texts("which queues are paused", func(names []string) {
 		for _, name := range names {
 			g.Paused[name] = true
 		}
 	}), "SMEMBERS", g.s.paused())
 	name := func(names []string) { g.QueueNames = append(g.QueueNames, names...) }
+	small.ask(g.texts("the names of goworker's own queues", name), "SMEMBERS", g.s.ownQueues())
+	small.ask(g.texts("which queues have lanes", func(names []string) { g.sorted, g.SortedAll = parseLanes(names), true }), "SMEMBERS", g.s.lanes())
+	small.ask(g.number(&g.Own, "goworker's schedule"), "ZCARD", g.s.KeyOfSchedule())
+	small.ask(g.number(&g.Seconds, "resque-scheduler's schedule"), "ZCARD", g.s.KeyOfSeconds())
+	small.ask(g.texts("resque-scheduler's schedule", func(seconds []string) { g.plain = seconds }), "ZRANGE", g.s.KeyOfSeconds(), 0, GlanceSeconds-1)
+	small.ask(g.first(time.Millisecond), "ZRANGE", g.s.KeyOfSchedule(), 0, 0, "WITHSCORES")
+	small.ask(g.first(time.Second), "ZRANGE", g.s.KeyOfSeconds(), 0, 0, "WITHSCORES")
+	if g.asked.MultiQueue {
+		small.ask(g.texts("the names of failure lists", func(names []string) { g.lists = names }), "SMEMBERS", g.s.KeyOfFailureLists())
+	}
+	small.ask(g.number(&g.Leased, "the leases of jobs"), "HLEN", g.s.KeyOfLeased())
+	small.ask(g.number(&g.Workers, "the set of workers"), "SCARD", g.s.workers())
+	small.ask(g.number(&g.ProcessCount, "which processes there are"), "ZCARD", g.s.processes())
+	small.ask(g.texts("which processes there are", g.leases), "ZRANGE", g.s.processes(), 0, GlanceProcesses-1, "WITHSCORES")
+	small.ask(g.texts("which servers take jobs", func(ids []string) {
+		g.Takers = make(map[string]map[string]string, len(ids)/2)
+		for i := 0; i+1 < len(ids); i += 2 {
+			if until, err := strconv.ParseFloat(ids[i+1], 64); err == nil && int64(until) >= g.At.UnixMilli() {
+				g.Takers[ids[i]] = nil
+			}
+		}
+	}), "ZRANGE", g.asked.Takers.String(), -glanceTakers, -1, "WITHSCORES")
+	small.on(t)
 	t.ask(g.texts("the names of queues", name), "SMEMBERS", g.s.KeyOfQueues())
-	t.ask(g.texts("the names of goworker's own queues", name), "SMEMBERS", g.s.ownQueues())
 	t.ask(func(reply any, err error) {
 		all, err := redis.StringMap(reply, err)
 		g.refused("the ages of queues", err)
 		g.Depths = parseDepths(all)
 	}, "HGETALL", g.s.KeyOfDepths())
-	t.ask(g.texts("which queues have lanes", func(names []string) { g.sorted, g.SortedAll = parseLanes(names), true }), "SMEMBERS", g.s.lanes())
-	t.ask(g.number(&g.Own, "goworker's schedule"), "ZCARD", g.s.KeyOfSchedule())
-	t.ask(g.number(&g.Seconds, "resque-scheduler's schedule"), "ZCARD", g.s.KeyOfSeconds())
-	t.ask(g.texts("resque-scheduler's schedule", func(seconds []string) { g.plain = seconds }), "ZRANGE", g.s.KeyOfSeconds(), 0, GlanceSeconds-1)
-	var due Call
-	due.Key(g.s.KeyOfSchedule())
-	due.Key(g.s.KeyOfSeconds())
-	t.eval(func(reply any, err error) { g.first(reply, err) }, dueScript, due)
-	if g.asked.MultiQueue {
-		t.ask(g.texts("the names of failure lists", func(names []string) { g.lists = names }), "SMEMBERS", g.s.KeyOfFailureLists())
-	}
-	t.ask(g.number(&g.Leased, "the leases of jobs"), "HLEN", g.s.KeyOfLeased())
-	t.ask(g.number(&g.Workers, "the set of workers"), "SCARD", g.s.workers())
 	t.ask(func(reply any, err error) {
 		page, err := redis.Values(reply, err)
 		if err == nil && len(page) != 2 {
@@ -268,31 +237,21 @@ func (g *glance) names(t *trip) {
 			g.WorkerIDs, g.WorkersAll = slices.Compact(ids), cursor == "0"
 		}
 	}, "SSCAN", g.s.workers(), 0, "COUNT", glanceWorkers)
-	t.ask(g.number(&g.ProcessCount, "which processes there are"), "ZCARD", g.s.processes())
-	t.ask(g.texts("which processes there are", g.leases), "ZRANGE", g.s.processes(), 0, GlanceProcesses-1, "WITHSCORES")
-	t.ask(g.texts("which servers take jobs", func(ids []string) {
-		g.Takers = make(map[string]map[string]string, len(ids)/2)
-		for i := 0; i+1 < len(ids); i += 2 {
-			if until, err := strconv.ParseFloat(ids[i+1], 64); err == nil && int64(until) >= g.At.UnixMilli() {
-				g.Takers[ids[i]] = nil
-			}
-		}
-	}), "ZRANGE", g.asked.Takers.String(), -glanceTakers, -1, "WITHSCORES")
 }
 
-// first reads when the first delayed job is due.
-func (g *glance) first(reply any, err error) {
-	all, err := redis.Strings(reply, err)
-	if g.refused("when delayed jobs are due", err); err != nil || len(all) < 4 {
-		return
-	}
-	for i, unit := range []float64{1, 1000} {
-		if at, err := strconv.ParseFloat(all[2+i], 64); err == nil && at*unit < 1e15 && at > 0 {
-			if due := time.UnixMilli(int64(at * unit)); g.First.IsZero() || due.Before(g.First) {
+// first reads when the first job of a schedule is due, whose scores have this unit.
+func (g *glance) first(unit time.Duration) func(any, error) {
+	return g.texts("when delayed jobs are due", func(first []string) {
+		if len(first) != 2 {
+			return
+		}
+		ms := float64(unit / time.Millisecond)
+		if at, err := strconv.ParseFloat(first[1], 64); err == nil && at*ms < 1e15 && at > 0 {
+			if due := time.UnixMilli(int64(at * ms)); g.First.IsZero() || due.Before(g.First) {
 				g.First = due
 			}
 		}
-	}
+	})
 }
 
 // leases reads the leases of processes.

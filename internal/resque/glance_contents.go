@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,7 @@ import (
 // contents is the second round trip: what is under the names that the first one brought.
 func (g *glance) contents(t *trip) {
 	g.pick()
-	for start := 0; start < len(g.Queues); start += glanceTogether {
-		part := g.Queues[start:min(start+glanceTogether, len(g.Queues))]
+	for part := range slices.Chunk(g.Queues, endsTogether) {
 		var a Call
 		a.Arg(glanceWhole, glanceFar)
 		for _, q := range part {
@@ -26,6 +26,27 @@ func (g *glance) contents(t *trip) {
 		}
 		t.eval(func(reply any, err error) { g.ends(part, reply, err) }, glanceScript, a)
 	}
+	var others together
+	g.turns(&others)
+	g.takers(&others)
+	others.on(t)
+	for part := range slices.Chunk(g.Processes, recordsTogether) {
+		g.s.askProcesses(t, part, g.refused)
+	}
+	g.workers(t)
+	g.lengths(t)
+	if t.err == nil {
+		t.err = g.asked.Retrying(t.c)
+		t.takes = append(t.takes, func(reply any, err error) {
+			n, all, err := g.asked.Retried(reply, err)
+			g.refused("goworker's schedule", err)
+			g.Retrying, g.RetryingAll = Number{n, err == nil}, all
+		})
+	}
+}
+
+// turns asks for the lanes of queues.
+func (g *glance) turns(t *together) {
 	left := glanceLanes
 	for _, lanes := range g.sorted {
 		if left <= 0 {
@@ -37,7 +58,7 @@ func (g *glance) contents(t *trip) {
 			continue
 		}
 		q, most := &g.Queues[at], left
-		left -= glanceTogether // they are rarely that many
+		left -= glanceSet
 		t.ask(g.texts("the lanes of queue "+lanes.Queue, func(turns []string) {
 			if len(turns) > 2*most {
 				g.SortedAll, turns = false, turns[:2*most]
@@ -48,42 +69,24 @@ func (g *glance) contents(t *trip) {
 			}
 		}), "ZRANGE", g.s.turns(lanes), 0, most, "WITHSCORES")
 	}
-	for i := range g.Processes {
-		p := &g.Processes[i]
-		t.ask(func(reply any, err error) {
-			fields, err := redis.StringMap(reply, err)
-			g.refused("the record of process "+p.ID, err)
-			p.Process = processOf(p.ID, fields)
-			p.Vitals, p.Stuck = readVitals(fields)
-			p.Bridges = readBridges(fields)
-		}, "HGETALL", g.s.process(p.ID))
-		var held, marks Number
-		t.ask(g.number(&held, "the in-flight record of process "+p.ID), "HLEN", g.s.inflight(p.ID))
-		t.ask(func(reply any, err error) {
-			marks.N, _ = redis.Int64(reply, err)
-			p.Jobs = max(0, held.N-marks.N)
-		}, "HEXISTS", g.s.inflight(p.ID), markField)
-	}
-	for id := range g.Takers {
-		t.ask(func(reply any, err error) {
-			fields, err := redis.StringMap(reply, err)
-			g.refused("the record of server "+id, err)
-			g.Takers[id] = fields
-		}, "HGETALL", g.asked.Taker(id).String())
-	}
-	g.workers(t)
-	g.count(t, &g.Plain, "resque-scheduler's schedule", g.plain, g.s.KeyOfSecond)
-	g.PlainAll = g.Seconds.OK && int64(len(g.plain)) >= g.Seconds.N
-	g.count(t, &g.Failures, "the failures", FailureLists(g.lists), g.s.KeyOfFailures)
-	if t.err == nil {
-		t.err = g.asked.Retrying(t.c)
-		t.takes = append(t.takes, func(reply any, err error) {
-			n, all, err := g.asked.Retried(reply, err)
-			g.refused("goworker's schedule", err)
-			g.Retrying, g.RetryingAll = Number{n, err == nil}, all
-		})
-	}
 }
+
+// takers asks for the records of the servers that take jobs.
+func (g *glance) takers(t *together) {
+	ids := slices.Sorted(maps.Keys(g.Takers))
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = g.asked.Taker(id).String()
+	}
+	t.each(func(i int, reply any, err error) {
+		fields, err := fieldsOf(takerFields, reply, err)
+		g.refused("the record of server "+ids[i], err)
+		g.Takers[ids[i]] = fields
+	}, keys, "HMGET", takerFields...)
+}
+
+// takerFields are the fields of a server's record that are looked at.
+var takerFields = []any{"host", "pid", "version", "address", "started", "queues", "waiting"}
 
 // workers asks which workers have a job, and which are dead. goworker's own are counted by their processes' leases, so one question serves all
 // of them; of another program's worker that is dead nobody counts the job.
@@ -132,9 +135,13 @@ func (g *glance) workers(t *trip) {
 		}
 		t.ask(count(func() bool { return true }), "EXISTS", keys...)
 	}
-	for _, id := range others {
-		t.ask(count(func() bool { return !g.Silent[id] }), "EXISTS", g.s.worker(id))
+	keys := make([]string, len(others))
+	for i, id := range others {
+		keys[i] = g.s.worker(id)
 	}
+	var each together
+	each.each(func(i int, reply any, err error) { count(func() bool { return !g.Silent[others[i]] })(reply, err) }, keys, "EXISTS")
+	each.on(t)
 }
 
 // pick chooses the queues to look at.
@@ -187,16 +194,35 @@ func (g *glance) ends(part []GlanceQueue, reply any, err error) {
 	}
 }
 
-// count adds the lengths of lists to a number.
-func (g *glance) count(t *trip, to *Number, what string, names []string, key func(string) string) {
-	to.OK = true
-	for _, name := range names {
-		var one Number
-		read := g.number(&one, what)
-		t.ask(func(reply any, err error) {
-			read(reply, err)
-			to.N, to.OK = to.N+one.N, to.OK && one.OK
-		}, "LLEN", key(name))
+// lengths asks for the lengths of lists of which nothing else counts: those of resque-scheduler's schedule, and of failures.
+func (g *glance) lengths(t *trip) {
+	g.PlainAll = g.Seconds.OK && int64(len(g.plain)) >= g.Seconds.N
+	g.FailuresAll = len(g.lists) <= glanceLists
+	type list struct {
+		to        *Number
+		what, key string
+	}
+	var all []list
+	for _, second := range g.plain {
+		all = append(all, list{&g.Plain, "resque-scheduler's schedule", g.s.KeyOfSecond(second)})
+	}
+	for _, name := range FailureLists(g.lists[:min(len(g.lists), glanceLists)]) {
+		all = append(all, list{&g.Failures, "the failures", g.s.KeyOfFailures(name)})
+	}
+	g.Plain.OK, g.Failures.OK = true, true
+	for part := range slices.Chunk(all, lengthsTogether) {
+		keys := make([]string, len(part))
+		for i, l := range part {
+			keys[i] = l.key
+		}
+		var lists together
+		lists.each(func(i int, reply any, err error) {
+			var one Number
+			l := part[i]
+			g.number(&one, l.what)(reply, err)
+			l.to.N, l.to.OK = l.to.N+one.N, l.to.OK && one.OK
+		}, keys, "LLEN")
+		lists.on(t)
 	}
 }
 
@@ -211,7 +237,7 @@ func (g *glance) lanesIn(t *trip) {
 	if len(lanes) > glanceLanes {
 		lanes, g.SortedAll = lanes[:glanceLanes], false
 	}
-	for part := range slices.Chunk(lanes, glanceTogether) {
+	for part := range slices.Chunk(lanes, endsTogether) {
 		var a Call
 		a.Arg(glanceWhole, 0)
 		looked := make([]GlanceQueue, len(part))

@@ -118,3 +118,4 @@ func (s Store) recovered() string        { return s.ns + "go:recovered" }
 func (s Store) reaped(p string) string   { return s.ns + "go:reaped:" + p }
 func (s Store) kept(queue string) string { return s.ns + "go:kept:" + queue }
 func (s Store) probe(p string) string    { return s.ns + "go:probe:" + p }
+func (s Store) sentries(c string) string { return s.ns + "go:sentries:" + c }

@@ -70,6 +70,13 @@ func (l Limit) putsOff() bool { return l.Kind == LimitStarts && l.Keyed }
 
 // NewLane returns the lane of a queue's jobs that are held to these limits.
 func NewLane(queue string, limits ...Limit) Lane {
+	if len(limits) == 1 && limits[0].Kind != LimitUnknown { // as of most jobs
+		l := Lane{Queue: queue, Shared: limits[0].sign()}
+		if limits[0].Keyed {
+			l.Own = limits[0].String()
+		}
+		return l
+	}
 	var shared, own []string
 	for _, l := range limits {
 		if l.Keyed {
@@ -105,6 +112,25 @@ func (l Lane) Limits() (limits []Limit) {
 		}
 	}
 	return limits
+}
+
+// LimitTexts returns what Limits does, each as Limit.String has it.
+func (l Lane) LimitTexts() []string {
+	texts := make([]string, 0, 4)
+	for _, names := range [2]string{l.Shared, l.Own} {
+		for text := range strings.SplitSeq(names, ",") {
+			if text != "" && countsOf(text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+// countsOf reports whether a limit, as text, counts jobs.
+func countsOf(text string) bool {
+	kind, _, _ := strings.Cut(text, ":")
+	return kind != "" && kind != string(LimitNone) && kind != string(LimitUnknown)
 }
 
 // Key returns the key by which the lane's jobs take turns, or "".
@@ -159,14 +185,26 @@ func (s Store) PausedKey() Key { return setKey(s.paused()) }
 // limitKey returns the key under which a limit is counted. A limit of each process is counted
 // under the process.
 func (s Store) limitKey(l Limit, process string) string {
-	text := l.String()
+	_, key, _ := s.countedAt(l.String(), process)
+	return key
+}
+
+// countedAt returns of a limit, as text, how take.lua counts it, the key where it does, and the name of its numbers.
+func (s Store) countedAt(limit, process string) (kind, key, spec string) {
+	spec, _, keyed := strings.Cut(limit, "=")
+	of, _, _ := strings.Cut(spec, ":")
+	l := Limit{Kind: LimitKind(of), Keyed: keyed}
+	text := limit
 	if l.here() {
 		text += "@" + process
 	}
-	if l.running() {
-		return s.slots(text)
+	switch {
+	case l.running():
+		return "slots", s.slots(text), spec
+	case l.putsOff():
+		return "wait", s.tokens(text), spec
 	}
-	return s.tokens(text)
+	return "rate", s.tokens(text), spec
 }
 
 // laneOf returns the lane whose jobs are under a key.
@@ -238,13 +276,13 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 // LeaveLane frees the slots of a job from a lane. If its handler was not called, it also gives
 // back the starts that rates counted for it.
 func (s Store) LeaveLane(process string, j Reserved, started bool) (effects []Effect) {
-	for _, l := range j.Lane.Limits() {
-		switch {
-		case l.running():
-			effects = append(effects, effect("SREM", setKey(s.limitKey(l, process)), holder(process, j.Ticket)))
+	for _, limit := range j.Lane.LimitTexts() {
+		switch kind, key, spec := s.countedAt(limit, process); {
+		case kind == "slots":
+			effects = append(effects, effect("SREM", setKey(key), holder(process, j.Ticket)))
 		case !started:
-			keys, args := []Key{hashKey(s.limits()), textKey(s.limitKey(l, process))}, []any{l.Spec()}
-			if l.putsOff() {
+			keys, args := []Key{hashKey(s.limits()), textKey(key)}, []any{spec}
+			if kind == "wait" {
 				keys, args = append(keys, zsetKey(s.turns(j.Lane.Lanes()))), append(args, j.Lane.Own)
 			}
 			effects = append(effects, refund.Effect(keys, args...).Soft())
@@ -334,19 +372,32 @@ type Policy struct {
 	NumbersRefused bool // Redis refused the numbers of a limit
 }
 
-var numbersText = scriptText("numbers")
+var numbersScript = script("numbers")
+
+// WriteNumbers writes the numbers of limits, by Limit.Spec, but for those that operators have set.
+func (s Store) WriteNumbers(c redis.Conn, numbers map[string]string) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	_, err := c.Do("EVAL", s.numbers(numbers, false)...)
+	return err
+}
+
+func (s Store) numbers(of map[string]string, onlyMissing bool) []any {
+	var a Call
+	a.Key(s.limits())
+	a.Key(s.HashKey("rules").String())
+	a.Arg(onlyMissing)
+	for _, spec := range slices.Sorted(maps.Keys(of)) {
+		a.Arg(spec, of[spec])
+	}
+	return append([]any{numbersScript.Text()}, a.Args()...)
+}
 
 // sendPolicy asks for the policy, and registers the numbers of this process's limits.
 func (s Store) sendPolicy(c redis.Conn, x *Exchange) error {
 	if len(x.Limits) > 0 {
-		var a Call
-		a.Key(s.limits())
-		a.Key(s.HashKey("rules").String())
-		a.Arg(x.Registered)
-		for _, spec := range slices.Sorted(maps.Keys(x.Limits)) {
-			a.Arg(spec, x.Limits[spec])
-		}
-		if err := c.Send("EVAL", append([]any{numbersText}, a.Args()...)...); err != nil {
+		if err := c.Send("EVAL", s.numbers(x.Limits, x.Registered)...); err != nil {
 			return err
 		}
 	}

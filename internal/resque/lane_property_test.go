@@ -75,9 +75,13 @@ func (l *laneRun) sort(t *rapid.T) {
 	for i, raw := range raws {
 		lanes[i] = l.lane(string(raw))
 	}
+	l.w.do("SCRIPT", "LOAD", scriptText("sort"))
 	for range rapid.IntRange(1, 2).Draw(t, "times") {
-		_, err = l.w.s.Sort(l.w.c, "low", raws, lanes)
+		_, next, err := l.w.s.Sort(l.w.c, "low", raws, lanes, 2)
 		l.must(err)
+		if head := l.w.queue("low"); len(next) != min(2, len(head)) || len(next) > 0 && string(next[0]) != head[0] {
+			l.Errorf("the next jobs are %q, and the queue has %v", next, head)
+		}
 	}
 }
 
@@ -105,10 +109,11 @@ func (l *laneRun) draw(t *rapid.T) *laneProc {
 // take is a turn of a process: some of its jobs end, and it asks some lanes for more. The
 // answer may be lost; then the process resyncs, and Redis runs the request late.
 func (l *laneRun) take(t *rapid.T) {
-	l.w.do("SCRIPT", "LOAD", commitScript.plain.text)
+	l.w.do("SCRIPT", "LOAD", commitScript.plain.Text())
 	p := l.draw(t)
 	x := &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Take: &Take{Want: rapid.IntRange(0, 4).Draw(t, "want"),
 		Look: []Look{{l.lane("a:").Lanes(), 9}}, Queues: []string{"low"}, Arm: false}}
+	x.Take.Ahead = rapid.IntRange(0, x.Take.Want).Draw(t, "ahead")
 	ends := make(map[string]string)
 	var keep []Reserved
 	for _, j := range slices.Backward(p.held) {

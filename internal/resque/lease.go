@@ -56,6 +56,9 @@ type Process struct {
 	// commands.
 	Name, Control string
 
+	// App is the version of its program; "": it does not say it.
+	App string
+
 	// Worker n is registered as IDHead + n + ":" + IDQueues. While a list of queues changes, it may also
 	// be registered with one of Former.
 	IDHead, IDQueues string
@@ -114,7 +117,7 @@ func (p Process) fields(epoch int64) []any {
 		"concurrency", p.Concurrency, "started", StartedAt(p.Started),
 		"id_head", p.IDHead, "id_queues", p.IDQueues, "knows", Knows, "duties", Duties,
 	}
-	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}, {"name", p.Name}, {"control", p.Control}, {formerField, p.former()}} {
+	for _, of := range [][2]string{{"classes", p.Classes}, {"limits", p.Limits}, {"name", p.Name}, {"control", p.Control}, {"app", p.App}, {formerField, p.former()}} {
 		if of[1] != "" {
 			fields = append(fields, of[0], of[1])
 		}
@@ -133,7 +136,7 @@ func (s Store) ReadProcess(c redis.Conn, id string) (Process, error) {
 
 func processOf(id string, f map[string]string) Process {
 	p := Process{ID: id, Host: f["host"], Version: f["version"], Queues: f["queues"],
-		IDHead: f["id_head"], IDQueues: f["id_queues"], Classes: f["classes"], Limits: f["limits"], Knows: f["knows"], Name: f["name"], Control: f["control"]}
+		IDHead: f["id_head"], IDQueues: f["id_queues"], Classes: f["classes"], Limits: f["limits"], Knows: f["knows"], Name: f["name"], Control: f["control"], App: f["app"]}
 	p.PID, _ = strconv.Atoi(f["pid"])
 	p.Duties, _ = strconv.Atoi(f["duties"])
 	p.Concurrency, _ = strconv.Atoi(f["concurrency"])
@@ -145,8 +148,15 @@ func processOf(id string, f map[string]string) Process {
 
 // Now returns the clock of all leases and heartbeats: Redis's own.
 func (s Store) Now(c redis.Conn) (time.Time, error) {
-	v, err := redis.Int64s(c.Do("TIME"))
-	if err != nil || len(v) != 2 {
+	return timeOfAnswer(c.Do("TIME"))
+}
+
+func timeOfAnswer(reply any, err error) (time.Time, error) {
+	v, err := redis.Int64s(reply, err)
+	if err == nil && len(v) != 2 {
+		err = ErrAnswer
+	}
+	if err != nil {
 		return time.Time{}, fmt.Errorf("asking Redis for the time: %w", err)
 	}
 	return time.Unix(v[0], v[1]*1000), nil
@@ -242,8 +252,11 @@ func (l Lease) Fenced() bool { return l.at() < 0 }
 
 // Renewed is what a process learns when it renews its lease.
 type Renewed struct {
-	Leases []Lease // of all processes: the first two thousand, in the order in which they run out
-	Due    Due
+	Processes int      // how many there are, dead ones too
+	Late      []Lease  // of those that may be dead: see Dead
+	All       bool     // Members were read
+	Members   []string // the ids of the processes that live, in any order
+	Due       Due
 
 	now, since, period int64 // in ms; see Dead
 }
@@ -258,7 +271,7 @@ const fencedGrace = 2 * time.Second
 //
 // A process that was fenced a while ago is among them: its reaper may have died.
 func (r Renewed) Dead() (dead []Lease) {
-	for _, l := range r.Leases {
+	for _, l := range r.Late {
 		renewed := l.at() - r.period
 		switch {
 		case l.Fenced():
@@ -272,17 +285,25 @@ func (r Renewed) Dead() (dead []Lease) {
 	return dead
 }
 
-// Renew renews a process's lease. It returns ErrReaped or ErrGone when there is
-// nothing to renew. If the whole fleet was silent for longer than gap, Dead finds no
-// process dead. The cargo, which may be nil, hears its answers before Renew returns.
+// mostMembers is how many members of a fleet a renewal reads at most, and how many leases of dead ones.
+const mostMembers = 10_000
+
+// Renew is RenewBehind no other process.
 func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration, cargo *Cargo) (Renewed, error) {
+	return s.RenewBehind(c, process, "", lease, gap, cargo)
+}
+
+// RenewBehind renews a process's lease. It reads the members of the fleet unless another process is one of them. It returns ErrReaped or ErrGone when there is
+// nothing to renew. If the whole fleet was silent for longer than gap, Dead finds no
+// process dead. The cargo, which may be nil, hears its answers before RenewBehind returns.
+func (s Store) RenewBehind(c redis.Conn, process, other string, lease, gap time.Duration, cargo *Cargo) (Renewed, error) {
 	var a Call
 	a.Key(s.processes())
 	a.Key(s.process(process))
 	a.Key(s.reaped(process))
 	a.Key(s.pulse())
 	keys := s.RenewalKeys(&a)
-	a.Arg(process, lease.Milliseconds(), gap.Milliseconds(), keys)
+	a.Arg(process, lease.Milliseconds(), gap.Milliseconds(), keys, other, mostMembers)
 	a.Carry(cargo)
 	r, err := redis.Values(a.Do(c, renewScript))
 	if err != nil {
@@ -296,20 +317,73 @@ func (s Store) Renew(c redis.Conn, process string, lease, gap time.Duration, car
 		return Renewed{}, err
 	}
 	due, rest, err := RenewalDue(r[min(2, len(r)):], cargo)
-	leases, err := redis.Strings(rest, err)
-	if err == nil && len(leases)%2 != 0 {
-		err = ErrAnswer
+	out := Renewed{period: lease.Milliseconds(), Due: due, now: due.Now.UnixMilli()}
+	if err == nil {
+		err = out.read(rest)
 	}
 	if err != nil {
 		return Renewed{}, fmt.Errorf("renewing the lease of process %s: %w", process, err)
 	}
-	out := Renewed{period: lease.Milliseconds(), Due: due, now: due.Now.UnixMilli()}
 	out.since, _ = redis.Int64(r[1], nil)
-	out.Leases = make([]Lease, 0, len(leases)/2)
-	for pair := range slices.Chunk(leases, 2) {
-		out.Leases = append(out.Leases, Lease{Process: pair[0], Value: pair[1]})
-	}
 	return out, nil
+}
+
+// read takes what a renewal answers of the fleet: how many processes there are, leases, and ids.
+func (r *Renewed) read(answer []any) (err error) {
+	if len(answer) != 2 && len(answer) != 3 {
+		return ErrAnswer
+	}
+	if r.Processes, err = redis.Int(answer[0], nil); err != nil {
+		return ErrAnswer
+	}
+	late, err := redis.Strings(answer[1], nil)
+	if err != nil || len(late)%2 != 0 {
+		return ErrAnswer
+	}
+	for pair := range slices.Chunk(late, 2) {
+		r.Late = append(r.Late, Lease{Process: pair[0], Value: pair[1]})
+	}
+	if r.All = len(answer) == 3; r.All {
+		if r.Members, err = redis.Strings(answer[2], nil); err != nil {
+			return ErrAnswer
+		}
+	}
+	return nil
+}
+
+// HaveLeases returns which of these processes have leases, be they dead or not.
+func (s Store) HaveLeases(c redis.Conn, processes []string) (map[string]bool, error) {
+	have := make(map[string]bool)
+	for chunk := range slices.Chunk(processes, MaxExchangeJobs) {
+		leases, err := redis.Values(c.Do("ZMSCORE", redis.Args{}.Add(s.processes()).AddFlat(chunk)...))
+		if err == nil && len(leases) != len(chunk) {
+			err = ErrAnswer
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading which processes have leases: %w", Explain(err))
+		}
+		for i, lease := range leases {
+			if lease != nil {
+				have[chunk[i]] = true
+			}
+		}
+	}
+	return have, nil
+}
+
+// ReadAlive has a renewal read which of these processes live. It hears nothing where Redis refuses to say it.
+func (s Store) ReadAlive(c *Cargo, processes []string, heard func(process string, lives bool)) {
+	args := redis.Args{}.AddFlat(processes)
+	c.Read(func(reply any, err error) {
+		leases, err := redis.Values(reply, err)
+		if err != nil || len(leases) != len(processes) {
+			return
+		}
+		for i, lease := range leases {
+			value, err := redis.String(lease, nil)
+			heard(processes[i], err == nil && !(Lease{Value: value}).Fenced())
+		}
+	}, "ZMSCORE", zsetKey(s.processes()), args...)
 }
 
 // Resync reads back what a process holds after the answer to an exchange was
@@ -383,6 +457,7 @@ func (s Store) Leave(c redis.Conn, process string) (left int, err error) {
 	a.Key(s.process(process))
 	a.Key(s.inflight(process))
 	a.Key(s.pulse())
+	a.Key(s.registered(process))
 	a.Arg(process)
 	left, err = redis.Int(a.Do(c, leaveScript))
 	if err != nil {

@@ -2,6 +2,7 @@ package resque
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -81,19 +82,55 @@ func TestRenew(t *testing.T) {
 	if asked, err := w.s.Due(w.c, false); err != nil || renewed.Due.Workflows >= 0 || asked.Workflows >= 0 || asked.Sooner() != Never {
 		t.Errorf("workflows are due in %v, and asked for in %v", renewed.Due.Workflows, asked.Workflows)
 	}
-	now, leases := renewed.Due.Now, renewed.Leases
+	now := renewed.Due.Now
 	if m.lease() <= before {
 		t.Errorf("the lease went from %s to %s", before, m.lease())
 	}
-	w.same("leases, the first to run out in front",
-		[]Lease{{"dead", dead.lease()}, {"other", other.lease()}, {"p", m.lease()}}, leases)
+	w.same("who lives", []string{"other", "p"}, sorted(renewed.Members))
+	w.same("who may be dead", []Lease{{"dead", dead.lease()}}, renewed.Late)
+	if !renewed.All || renewed.Processes != 3 {
+		t.Errorf("%d processes, it says that these are all: %v", renewed.Processes, renewed.All)
+	}
 	if redisNow, _ := w.s.Now(w.c); now.After(redisNow) || redisNow.Sub(now) > time.Minute {
 		t.Errorf("renewed at %v, now it is %v", now, redisNow)
 	}
 	// The observed value is what a fence compares, byte for byte.
-	if fenced, err := w.s.Fence(w.c, "other", leases[1].Value); err != nil || !fenced {
+	w.do("SET", w.s.pulse(), fmt.Sprint(now.Add(-4*lease).UnixMilli(), " ", now.UnixMilli()))
+	w.do("ZADD", w.s.processes(), now.Add(-time.Second).UnixMilli(), "other")
+	renewed, err = w.s.RenewBehind(w.c, "p", "other", 2*lease, gap, nil)
+	w.must(err)
+	w.same("who may be dead later", []Lease{{"dead", dead.lease()}, {"other", other.lease()}}, renewed.Late)
+	if renewed.All || renewed.Members != nil {
+		t.Errorf("behind a process that lives it reads %q", renewed.Members)
+	}
+	if fenced, err := w.s.Fence(w.c, "other", renewed.Late[1].Value); err != nil || !fenced {
 		t.Errorf("fencing by the value that a renewal showed: %v, %v", fenced, err)
 	}
+	for _, other := range []string{"other", "unknown"} { // one is fenced
+		if renewed, err = w.s.RenewBehind(w.c, "p", other, 2*lease, gap, nil); err != nil || !renewed.All || !slices.Equal(renewed.Members, []string{"p"}) {
+			t.Errorf("behind %s it reads %q, %v", other, renewed.Members, err)
+		}
+	}
+}
+
+// Which processes have leases, and which of them live.
+func TestHaveLeases(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.enter("p")
+	w.enter("dead").die()
+	have, err := w.s.HaveLeases(w.c, []string{"p", "dead", "gone"})
+	w.must(err)
+	w.same("leases", map[string]bool{"p": true, "dead": true}, have)
+	if have, err = w.s.HaveLeases(w.c, nil); err != nil || len(have) != 0 {
+		t.Errorf("of none %v have leases, %v", have, err)
+	}
+	lives := make(map[string]bool)
+	c := &Cargo{Number: 1}
+	w.s.ReadAlive(c, []string{"p", "dead", "gone"}, func(process string, alive bool) { lives[process] = alive })
+	_, err = w.s.Renew(w.c, "p", lease, gap, c)
+	w.must(err)
+	w.same("who lives", map[string]bool{"p": true, "dead": false, "gone": false}, lives)
 }
 
 // Renewing does not put back a lease that was removed.

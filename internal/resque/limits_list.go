@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -44,6 +45,30 @@ func ParseNumbers(text string) (n float64, burst int, ok bool) {
 		}
 	}
 	return n, burst, err == nil
+}
+
+// NumbersOf reads the numbers of a limit as people write them, "3" or, of a rate, "5/s", "100/m:10" with how many at once, and returns
+// them as Redis keeps them.
+func NumbersOf(rate bool, text string) (numbers string, ok bool) {
+	if !rate {
+		n, err := strconv.Atoi(text)
+		return strconv.Itoa(n), err == nil && n >= 1
+	}
+	number, burst, bursts := strings.Cut(text, ":")
+	count, unit, _ := strings.Cut(number, "/")
+	per, known := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
+	n, err := strconv.Atoi(count)
+	if err != nil || !known || n < 1 {
+		return "", false
+	}
+	each := float64(per.Microseconds()) / float64(n)
+	at := DefaultBurst(each)
+	if bursts {
+		if at, err = strconv.Atoi(burst); err != nil || at < 1 {
+			return "", false
+		}
+	}
+	return RateText(each, at), each >= 1
 }
 
 // LimitCounts is how much of a limit is in use.
@@ -88,16 +113,16 @@ func (s Store) CountLimits(c redis.Conn, mostLanes int) (counts map[string]*Limi
 			if mostLanes -= len(lanes); mostLanes < 0 {
 				all = false
 			}
-			b := Batch{Conn: c}
-			for _, l := range lanes {
-				b.Send("LLEN", s.lane(l))
+			keys := make([]string, len(lanes))
+			for n, l := range lanes {
+				keys[n] = s.lane(l)
 			}
-			sizes, err := b.Receive()
+			sizes, err := lengths(c, keys)
 			if err != nil {
 				return counts, false, fmt.Errorf("counting the jobs in lanes: %w", err)
 			}
 			for n, l := range lanes {
-				size, _ := redis.Int64(Answer(sizes[n])) // a key of another type holds no jobs
+				size := sizes[n]
 				for _, limit := range l.Limits() {
 					if n := of(limit.Spec()); size > 0 {
 						n.Waiting, n.Lanes = n.Waiting+size, n.Lanes+1

@@ -11,9 +11,6 @@ import (
 
 var pushScript = newRowScript("push")
 
-// Boxed once, so that no push of plain jobs allocates them.
-var pushHash, pushText any = pushScript.plain.hash, pushScript.plain.text
-
 // How many values one row of a run has.
 const runRow = 1000
 
@@ -46,20 +43,25 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	if err := b.fits(); err != nil {
 		return err
 	}
+	return b.wrap(s.pushBulk(c, b))
+}
+
+// pushBulk is PushBulk, with errors that do not say of which jobs.
+func (s Store) pushBulk(c redis.Conn, b *Bulk) error {
 	if !b.rows {
-		return b.wrap(s.pushPlain(c, b))
+		return s.pushPlain(c, b)
 	}
 	var few error
 	for {
 		left, err := s.pushRows(c, b)
 		if err != nil && !errors.Is(err, ErrFewReplicas) {
-			return b.wrap(err)
+			return err
 		} else if err != nil {
 			few = err
 		}
 		for _, l := range left {
 			if err := l.ask(c); err != nil {
-				return b.wrap(err)
+				return err
 			}
 		}
 		if !slices.ContainsFunc(b.units, func(u unit) bool { return !u.over }) {
@@ -68,6 +70,9 @@ func (s Store) PushBulk(c redis.Conn, b *Bulk) error {
 	}
 }
 
+// About returns an error of a push of the jobs that another goroutine makes, which may go on meanwhile.
+func (b *Bulk) About(err error) error { return b.wrap(err) }
+
 func (b *Bulk) wrap(err error) error {
 	if err == nil || errors.Is(err, ErrFewReplicas) {
 		return err
@@ -75,18 +80,21 @@ func (b *Bulk) wrap(err error) error {
 	if b.rows { // its script has verbs too
 		return fmt.Errorf("%s: %w", b.doing(), Explain(err))
 	}
-	return fmt.Errorf("%s: %w", b.doing(), explainIn(pushScript.plain.text, err))
+	return fmt.Errorf("%s: %w", b.doing(), explainIn(pushScript.plain.Text(), err))
 }
 
 // pushPlain pushes jobs that are just for the tails of their queues.
 func (s Store) pushPlain(c redis.Conn, b *Bulk) error {
+	if done, err := s.pushMany(c, b); done {
+		return err
+	}
 	args := s.plainArgs(b)
 	if len(args) > maxPushArgs {
 		return tooMany(b, len(args), "what is written beside them")
 	}
 	reply, err := s.evalPush(c, b, "EVALSHA", args)
 	if err != nil && isNoScript(err) {
-		args[0] = pushText
+		args[0] = pushScript.plain.load().textArg
 		reply, err = s.evalPush(c, b, "EVAL", args)
 	}
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
@@ -102,6 +110,9 @@ func (s Store) pushPlain(c redis.Conn, b *Bulk) error {
 	b.pushed = len(b.units)
 	for i := range b.units {
 		b.units[i].over = true
+	}
+	if b.Types != nil && len(b.queues) == 1 && len(b.jobs) >= fewestPlain {
+		b.Types.prove(s.KeyOfQueue(b.queues[0].name))
 	}
 	return err
 }
@@ -124,7 +135,7 @@ func (s Store) evalPush(c redis.Conn, b *Bulk, command string, args []any) (repl
 // its name, the number of its jobs and the jobs. Each queue has one unit. All have their names in the same set.
 func (s Store) plainArgs(b *Bulk) []any {
 	args := make([]any, 3, 4+3*len(b.queues)+len(b.jobs))
-	args[0], args[1], args[2] = pushHash, 1+len(b.queues), s.KeyOfNames(b.queues[0].name)
+	args[0], args[1], args[2] = pushScript.plain.load().hashArg, 1+len(b.queues), s.KeyOfNames(b.queues[0].name)
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
 	}
@@ -219,9 +230,9 @@ func (s Store) pushRows(c redis.Conn, b *Bulk) (left []leftUnit, err error) {
 	if n := len(call.keys) + len(call.argv); n > maxPushArgs {
 		return nil, tooMany(b, n, "their guards and effects")
 	}
-	reply, err := s.evalPush(c, b, "EVALSHA", call.scriptArgs(call.script.hash))
+	reply, err := s.evalPush(c, b, "EVALSHA", call.scriptArgs(call.script.Hash()))
 	if isNoScript(err) {
-		reply, err = s.evalPush(c, b, "EVAL", call.scriptArgs(call.script.text))
+		reply, err = s.evalPush(c, b, "EVAL", call.scriptArgs(call.script.Text()))
 	}
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
 		return nil, err
@@ -295,7 +306,7 @@ func (r Refusal) whole() error {
 // pushCall is a call with rows.
 type pushCall struct {
 	rowCall
-	script *loadedScript
+	script *Script
 	units  []*unit // those that the call brings
 }
 
@@ -312,11 +323,14 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 		call.Arg(first.args...)
 	}
 	var verbs []*Verb
+	apart := first.verb == ""
 	for i := range b.units {
 		u := &b.units[i]
-		switch {
-		case u.over:
+		if u.over {
 			continue
+		}
+		apart = apart && u.justLocked() && isOwn(&b.queues[u.queue]) == isOwn(&b.queues[0]) && call.place[u.guarded[0].Effects[0].keys[0].name] == 0
+		switch {
 		case u.guarded != nil:
 			u.next = len(call.argv)
 			call.Arg("") // the bytes
@@ -333,7 +347,9 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 		call.units = append(call.units, u)
 	}
 	s.fill(&call.rowCall, b)
-	call.argv[0] = string(call.kinds)
+	if call.argv[0] = string(call.kinds); apart {
+		call.argv[0] = "!" + string(call.kinds)
+	}
 	call.script = pushScript.with(verbs)
 	return call
 }
@@ -370,6 +386,11 @@ func (s Store) firstWrite(b *Bulk) (e Effect) {
 // isJust reports whether all effects of the job are one of this verb.
 func (u *unit) isJust(v *Verb) bool {
 	return len(u.guarded) == 1 && len(u.guarded[0].Effects) == 1 && u.guarded[0].Effects[0].file == v
+}
+
+// justLocked reports whether the job has a lock and nothing else, and goes to the tail of its queue.
+func (u *unit) justLocked() bool {
+	return u.guarded != nil && u.isJust(lockVerb) && u.kind == inQueue && u.ahead == 0 && !u.guarded[0].Placed
 }
 
 // placed are the rows that put a guarded job into its place. They follow what may be refused.

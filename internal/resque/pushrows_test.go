@@ -280,6 +280,7 @@ func TestPushAsks(t *testing.T) {
 		if err := w.s.PushBulk(w.c, b); !errors.Is(err, why) || b.Done() {
 			t.Errorf("%v, done: %v", err, b.Done())
 		}
+		w.do("DEL", w.s.refusals("u"))
 	})
 	why = nil
 	w.do("DEL", w.s.KeyOfQueue("low"))

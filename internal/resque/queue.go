@@ -98,6 +98,15 @@ func (s Store) QueueSize(c redis.Conn, queue string) (int64, error) {
 	return n, err
 }
 
+// KeptSize returns how many payloads were kept for a queue.
+func (s Store) KeptSize(c redis.Conn, queue string) (int64, error) {
+	n, err := redis.Int64(c.Do("LLEN", s.kept(queue)))
+	if err != nil {
+		err = fmt.Errorf("counting the payloads that were kept for queue %s: %w", queue, Explain(err))
+	}
+	return n, err
+}
+
 // Peek returns at most count payloads from position start, the head being 0, and
 // removes none. A negative start counts from the tail. A negative count means all
 // that follow.

@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,6 +58,25 @@ func (s Store) Heartbeat(c redis.Conn, process string, ids []string, now time.Ti
 	}
 	return unregistered, nil
 }
+
+// WriteHeartbeats has a renewal send heartbeats of the process whose lease it renews, to idChunk workers at most. heard gets what
+// Heartbeat returns.
+func (s Store) WriteHeartbeats(c *Cargo, ids []string, now time.Time, heard func(unregistered int, err error)) {
+	var refused error
+	at, beats, members := HeartbeatAt(now), make([]any, 0, 2*len(ids)), make([]any, 0, len(ids))
+	for _, id := range ids {
+		beats, members = append(beats, id, at), append(members, id)
+	}
+	keys := s.HeartbeatKeys()
+	c.Write(func(err error) { refused = err }, "HSET", keys[0], beats...) // first: to Ruby a worker without one counts as old
+	c.WriteAsking(func(reply any, err error) {
+		n, err := redis.Int(reply, err)
+		heard(n, errors.Join(refused, err))
+	}, "SADD", keys[1], members...)
+}
+
+// HeartbeatKeys are the keys that WriteHeartbeats writes.
+func (s Store) HeartbeatKeys() [2]Key { return [2]Key{hashKey(s.heartbeats()), setKey(s.workers())} }
 
 // beat is a call of the script. With a start it names the keys for it too.
 func (s Store) beat(process, started string, ids []string, now time.Time) *Call {

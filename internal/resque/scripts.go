@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -11,9 +12,46 @@ import (
 //go:embed scripts
 var scriptFiles embed.FS
 
-// script loads one Lua file. Each call gives the number of keys, since most scripts
-// take a list of queues.
-func script(name string) *redis.Script { return redis.NewScript(-1, scriptText(name)) }
+// Script is a Lua script, which is read when it is first used: the child process of an isolated job uses few of them, and
+// starts for that job alone. Each call gives the number of keys, since most scripts take a list of queues. It is safe for
+// concurrent use.
+type Script struct{ load func() *loadedScript }
+
+func newScript(read func() string) *Script {
+	return &Script{sync.OnceValue(func() *loadedScript {
+		text := read()
+		s := redis.NewScript(-1, text)
+		return &loadedScript{script: s, hash: s.Hash(), text: text, hashArg: s.Hash(), textArg: text}
+	})}
+}
+
+type loadedScript struct {
+	script           *redis.Script
+	hash, text       string
+	hashArg, textArg any // the same, as arguments that cost no allocation
+}
+
+// Text returns the script as it is sent to Redis.
+func (s *Script) Text() string { return s.load().text }
+
+// Hash returns the digest by which Redis knows the script.
+func (s *Script) Hash() string { return s.load().hash }
+
+// Do runs the script. One that Redis does not know is sent as text.
+func (s *Script) Do(c redis.Conn, args ...any) (any, error) { return s.load().script.Do(c, args...) }
+
+// Send sends the script as text, without waiting for its answer.
+func (s *Script) Send(c redis.Conn, args ...any) error { return s.load().script.Send(c, args...) }
+
+// SendHash sends a call by the script's digest, without waiting for its answer.
+func (s *Script) SendHash(c redis.Conn, args ...any) error {
+	return s.load().script.SendHash(c, args...)
+}
+
+// script is one Lua file of this package.
+func script(name string) *Script {
+	return newScript(func() string { return scriptText(name) })
+}
 
 // scriptText returns a script as it is sent to Redis, without verbs of features.
 func scriptText(name string) string { return joinVerbs(readParts(name), nil) }
@@ -26,8 +64,7 @@ func readParts(name string) string { return joinParts(readScript(scriptFiles, na
 const partMark = "--@"
 
 // joinParts puts parts, which are files of scripts/parts, into a script. A part that a subpackage does not have is one of
-// this package. "verbs" is the mark of joinVerbs. Each program does this for each script as it starts, so no
-// pattern is matched.
+// this package. "verbs" is the mark of joinVerbs.
 func joinParts(text string, files embed.FS) string {
 	var joined strings.Builder
 	for {
@@ -60,9 +97,9 @@ func cutPart(text string) (before, after string, found bool) {
 	return before, after, found
 }
 
-// LoadScript loads scripts/<name>.lua of a subpackage, with the subpackage's parts.
-func LoadScript(files embed.FS, name string) *redis.Script {
-	return redis.NewScript(-1, ReadScript(files, name))
+// LoadScript returns scripts/<name>.lua of a subpackage, with the subpackage's parts.
+func LoadScript(files embed.FS, name string) *Script {
+	return newScript(func() string { return ReadScript(files, name) })
 }
 
 // ReadScript returns the text of scripts/<name>.lua of a subpackage, with the subpackage's parts.
@@ -81,12 +118,14 @@ func readScript(files embed.FS, name string) string {
 func Scripts() map[string]string {
 	texts := scriptsIn(scriptFiles, scriptText)
 	for _, v := range []*Verb{delayVerb, lockVerb, replaceVerb, aheadVerb, goneVerb} {
-		texts["push+"+v.name] = pushScript.with([]*Verb{v}).text
+		texts["push+"+v.name] = pushScript.with([]*Verb{v}).Text()
 	}
 	verbNames.Range(func(name, v any) bool { // of the features that are linked too
-		texts["commit+"+name.(string)] = commitScript.with([]*Verb{v.(*Verb)}).text
+		texts["commit+"+name.(string)] = commitScript.with([]*Verb{v.(*Verb)}).Text()
+		texts["ends+"+name.(string)] = exchangeEnds.with([]*Verb{v.(*Verb)}).Text()
 		return true
 	})
+	texts["ends"] = exchangeEnds.plain.Text() // the exchange with ends that have effects
 	return texts
 }
 
@@ -139,6 +178,6 @@ func (c *Call) Args() []any {
 func (c *Call) Parts() (keys, values []any) { return c.keys[c.before:], c.argv }
 
 // Do runs the script.
-func (c *Call) Do(conn redis.Conn, s *redis.Script) (any, error) {
+func (c *Call) Do(conn redis.Conn, s *Script) (any, error) {
 	return s.Do(conn, c.Args()...)
 }

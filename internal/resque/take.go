@@ -10,19 +10,22 @@ import (
 )
 
 var (
-	takeScript, takeText = script("take"), scriptText("take")
-	sortScript           = script("sort")
-	relaneScript         = script("relane")
+	takeScript   = script("take")
+	sortScript   = script("sort")
+	relaneScript = script("relane")
 )
 
 // Take asks for jobs from lanes, and which lanes to ask for next.
 type Take struct {
 	Want   int      // take at most this many
+	Ahead  int      // so many of them, the last ones, only where limits have room for all that are wanted: no worker is idle for them yet
 	Lanes  []Lane   // by turn, the next one first
 	Limits []Limit  // report also whether these are used up
 	Look   []Look   // report which of these are next
 	Queues []string // report how many jobs of these are not sorted yet
 	Arm    bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
+
+	texts []string // of all limits, each once
 
 	// Numbers are the numbers of limits that this process registered, by Limit.Spec. They apply
 	// where Redis has lost a limit's numbers, and the script writes them back.
@@ -68,35 +71,31 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.Key(s.recovered())
 	c.Key(s.limits())
 	c.Key(s.clock())
-	c.Arg(x.Process, x.Epoch, x.Last, t.Want, MaxExchangeBytes)
+	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, MaxExchangeBytes)
 
-	limits := t.limits()
-	c.Arg(len(limits))
-	place := make(map[string]int, len(limits))
-	for i, l := range limits {
-		kind := "rate"
-		switch {
-		case l.running():
-			kind = "slots"
-		case l.putsOff():
-			kind = "wait"
-		}
-		c.Arg(kind, c.Key(s.limitKey(l, x.Process)), l.Spec(), t.Numbers[l.Spec()])
-		place[l.String()] = i + 1
+	t.texts = t.limits()
+	c.Arg(len(t.texts))
+	place := make(map[string]int, len(t.texts))
+	for i, text := range t.texts {
+		kind, key, spec := s.countedAt(text, x.Process)
+		c.Arg(kind, c.Key(key), spec, t.Numbers[spec])
+		place[text] = i + 1
 	}
-	turns := make(map[Lanes]int)
+	turns := make(map[Lanes]int, 1)
 	turnsKey := func(l Lanes) int {
-		if turns[l] == 0 {
-			turns[l] = c.Key(s.turns(l))
+		n := turns[l]
+		if n == 0 {
+			n = c.Key(s.turns(l))
+			turns[l] = n
 		}
-		return turns[l]
+		return n
 	}
 	c.Arg(len(t.Lanes))
 	for _, l := range t.Lanes {
-		held := l.Limits()
+		held := l.LimitTexts()
 		c.Arg(c.Key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
 		for _, limit := range held {
-			c.Arg(place[limit.String()])
+			c.Arg(place[limit])
 		}
 	}
 	c.Arg(len(t.Look))
@@ -111,22 +110,24 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	return append(c.keys, c.argv...)
 }
 
-// limits returns the limits of all the lanes, each once.
-func (t *Take) limits() (limits []Limit) {
-	seen := make(map[Limit]bool)
-	add := func(all []Limit) {
-		for _, l := range all {
-			if !seen[l] {
-				seen[l] = true
-				limits = append(limits, l)
-			}
+// limits returns the limits of all the lanes, each once and as text.
+func (t *Take) limits() (texts []string) {
+	seen := make(map[string]bool, len(t.Lanes)+len(t.Limits))
+	add := func(text string) {
+		if !seen[text] {
+			seen[text] = true
+			texts = append(texts, text)
 		}
 	}
-	add(t.Limits)
-	for _, lane := range t.Lanes {
-		add(lane.Limits())
+	for _, l := range t.Limits {
+		add(l.String())
 	}
-	return limits
+	for _, lane := range t.Lanes {
+		for _, text := range lane.LimitTexts() {
+			add(text)
+		}
+	}
+	return texts
 }
 
 // armTake makes Redis track what the look will read, and so must precede it. The script itself
@@ -170,26 +171,21 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	taken := &Taken{Full: make(map[string]int64)}
 	out.Taken = taken
 	taken.Now, _ = redis.Int64(r[2], nil)
-	groups, _ := r[3].([]any)
-	for _, g := range groups {
-		group, _ := g.([]any)
-		lane, _ := redis.Int(first(group), nil)
-		if lane < 1 || lane > len(t.Lanes) {
+	jobs, _ := r[3].([]any)
+	out.Jobs = slices.Grow(out.Jobs, len(jobs)/2)
+	for i := 0; i+1 < len(jobs); i += 2 {
+		lane, _ := jobs[i].(int64)
+		if lane < 1 || int(lane) > len(t.Lanes) {
 			return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
 		}
 		from := &t.Lanes[lane-1]
-		for i := 1; i+1 < len(group); i += 2 {
-			ticket, _ := redis.Int64(group[i], nil)
-			payload, _ := group[i+1].([]byte)
-			out.Jobs = append(out.Jobs, Reserved{Ticket: ticket, Queue: from.Queue, Payload: payload, Lane: from})
-		}
+		payload, _ := jobs[i+1].([]byte)
+		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(i/2) + 1, Queue: from.Queue, Payload: payload, Lane: from})
 	}
-	slices.SortFunc(out.Jobs, func(a, b Reserved) int { return int(a.Ticket - b.Ticket) })
-	limits := t.limits()
 	full, _ := redis.Int64s(r[4], nil)
 	for i := 0; i+1 < len(full); i += 2 {
-		if at := full[i]; at >= 1 && int(at) <= len(limits) {
-			taken.Full[limits[at-1].String()] = full[i+1]
+		if at := full[i]; at >= 1 && int(at) <= len(t.texts) {
+			taken.Full[t.texts[at-1]] = full[i+1]
 		}
 	}
 	looks, _ := r[5].([]any)
@@ -235,8 +231,36 @@ func shown(look any, now int64) (s Shown) {
 }
 
 // Sort moves jobs that were read from the head of a queue into their lanes, as many
-// of them as are still there. It returns how many.
-func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane) (int, error) {
+// of them as are still there. It returns how many, and with the same round trip the next jobs, at most so many.
+func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane, then int) (moved int, next [][]byte, err error) {
+	a := s.sortArgs(queue, payloads, lanes)
+	if err = sortScript.SendHash(c, a.Args()...); err == nil && then > 0 {
+		err = c.Send("LRANGE", s.KeyOfQueue(queue), 0, then-1)
+	}
+	if err == nil {
+		err = c.Flush()
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	moved, err = redis.Int(c.Receive())
+	if then > 0 && (err == nil || isRefusal(err)) {
+		var read error
+		if next, read = redis.ByteSlices(c.Receive()); err == nil {
+			err = read
+		}
+	}
+	if isNoScript(err) {
+		next = nil
+		moved, err = redis.Int(a.Do(c, sortScript))
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, Explain(err))
+	}
+	return moved, next, nil
+}
+
+func (s Store) sortArgs(queue string, payloads [][]byte, lanes []Lane) *Call {
 	var a Call
 	a.Key(s.KeyOfQueue(queue))
 	a.Key(s.lanes())
@@ -244,11 +268,17 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 	place := make(map[Lane]int)
 	turns := make(map[Lanes]int)
 	var rows []any
+	places := make([]byte, 0, 2*len(lanes))
 	for _, l := range lanes {
+		n := place[l]
+		if n == 0 {
+			n = len(place) + 1
+		}
+		places = append(places, byte(n>>8), byte(n))
 		if place[l] != 0 {
 			continue
 		}
-		place[l] = len(place) + 1
+		place[l] = n
 		if turns[l.Lanes()] == 0 {
 			turns[l.Lanes()] = a.Key(s.turns(l.Lanes()))
 		}
@@ -256,14 +286,11 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane)
 	}
 	a.Arg(len(place))
 	a.Arg(rows...)
-	for i, p := range payloads {
-		a.Arg(place[lanes[i]], p)
+	a.Arg(places)
+	for _, p := range payloads {
+		a.Arg(p)
 	}
-	moved, err := redis.Int(a.Do(c, sortScript))
-	if err != nil {
-		return 0, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, Explain(err))
-	}
-	return moved, nil
+	return &a
 }
 
 // Relane puts lanes that have jobs back among those that jobs are taken from, and sets of lanes that

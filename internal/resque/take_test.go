@@ -27,7 +27,7 @@ func (w *wire) sort(queue string, lane func(payload string) Lane) {
 	for i, raw := range raws {
 		lanes[i] = lane(string(raw))
 	}
-	n, err := w.s.Sort(w.c, queue, raws, lanes)
+	n, _, err := w.s.Sort(w.c, queue, raws, lanes, 0)
 	w.must(err)
 	w.same("jobs moved", len(raws), n)
 }
@@ -91,6 +91,7 @@ func TestTakeKeepsLimits(t *testing.T) {
 
 	// a:1 ends, and a has one running, b too.
 	done := []Ended{{Ticket: 1, Counts: CountsDone, Effects: w.s.LeaveLane("p", out.Jobs[0], true)}}
+	w.do("SCRIPT", "LOAD", exchangeEnds.plain.Text()) // else it runs behind take.lua
 	out = w.takeLanes("p", 3, 9, done, b, a)
 	w.same("one more runs", []string{"b:2"}, payloads(out.Jobs))
 	w.same("its record says where it is from", []string{"b:1", "a:2", "b:2"}, func() (list []string) {
@@ -160,6 +161,100 @@ func TestTakeKeepsRates(t *testing.T) {
 	}
 	out = w.takeLanes("p", 4, 9, nil, a, b)
 	w.same("nothing is taken before", 0, len(out.Jobs))
+}
+
+// Jobs for which no worker is idle are taken only where each limit has room for all that are wanted.
+func TestTakeAhead(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		limit   Limit
+		numbers string
+		want    int
+	}{
+		{Limit{Kind: LimitNone, Name: "Mail", Keyed: true}, "", 6},
+		{Limit{Kind: LimitRunning, Name: "Mail"}, "3", 3}, // used up
+		{Limit{Kind: LimitRunning, Name: "Mail"}, "8", 3}, // five are left, and six are wanted
+		{Limit{Kind: LimitRunning, Name: "Mail"}, "12", 6},
+		{Limit{Kind: LimitRunning, Name: "Mail", Keyed: true}, "9", 6}, // three of each
+		{Limit{Kind: LimitStarts, Name: "Mail"}, "60000000 8", 3},
+		{Limit{Kind: LimitStarts, Name: "Mail"}, "60000000 12", 6},
+	} {
+		w := newWire(t)
+		w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+		if test.numbers != "" {
+			w.do("HSET", w.s.limits(), test.limit.Spec(), test.numbers)
+		}
+		for i := range 5 {
+			w.push("low", fmt.Sprint("a:", i), fmt.Sprint("b:", i))
+		}
+		w.sort("low", byTenant(test.limit))
+		lanes := []Lane{byTenant(test.limit)("a:")}
+		if test.limit.Keyed {
+			lanes = append(lanes, byTenant(test.limit)("b:"))
+		}
+		out := w.turn(&Exchange{Process: "p", Epoch: 1, Take: &Take{Want: 6, Ahead: 3, Lanes: lanes}})
+		w.same(fmt.Sprintf("jobs with %s of %q", test.limit, test.numbers), test.want, len(out.Jobs))
+		for _, lane := range lanes {
+			for _, limit := range lane.Limits() {
+				if limit.running() {
+					w.same("slots of "+limit.String(), len(w.record("p"))/len(lanes), w.server.Int(t, "SCARD", w.s.slots(limit.String())))
+				}
+			}
+		}
+	}
+}
+
+// The tickets in the record are those of the answer, however many digits they have.
+func TestTicketsOfLanes(t *testing.T) {
+	t.Parallel()
+	lane := NewLane("low", Limit{Kind: LimitRunning, Name: "Mail"})
+	for _, last := range []int64{0, 8, 95, 999, 123_456_789_098, 1 << 52} {
+		w := newWire(t)
+		w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+		w.do("HSET", w.s.limits(), "c:Mail", 100)
+		for i := range 14 {
+			w.push("low", fmt.Sprint(i))
+		}
+		w.sort("low", func(string) Lane { return lane })
+		out := w.takeLanes("p", last, 14, nil, lane)
+		w.same("jobs", 14, len(out.Jobs))
+		for i, j := range out.Jobs {
+			w.same("ticket", last+int64(i)+1, j.Ticket)
+			w.same("payload", strconv.Itoa(i), string(j.Payload))
+			w.same("the record's", lanePrefix(lane)+strconv.Itoa(i), w.server.Text(t, "HGET", w.s.inflight("p"), strconv.FormatInt(j.Ticket, 10)))
+			w.same("the slot's", 1, w.server.Int(t, "SISMEMBER", w.s.slots("c:Mail"), holder("p", j.Ticket)))
+		}
+	}
+}
+
+// An answer has about MaxExchangeBytes at most, whatever is wanted.
+func TestTakeOfLargeJobs(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	lane := NewLane("low", Limit{Kind: LimitNone, Name: "Mail", Keyed: true, Key: "a"})
+	for range 10 {
+		w.push("low", strings.Repeat("x", MaxExchangeBytes/4))
+	}
+	w.sort("low", func(string) Lane { return lane })
+	w.same("jobs", 4, len(w.takeLanes("p", 0, 10, nil, lane).Jobs))
+	w.same("jobs then", 4, len(w.takeLanes("p", 4, 10, nil, lane).Jobs))
+}
+
+// More jobs than one byte can number have lanes of their own.
+func TestSortIntoManyLanes(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	each := Limit{Kind: LimitRunning, Name: "Mail", Keyed: true}
+	for i := range 500 {
+		w.push("low", fmt.Sprintf("k%d:%d", i, i))
+	}
+	w.sort("low", byTenant(each))
+	w.same("lanes", 500, w.server.Int(t, "ZCARD", w.s.turns(byTenant(each)("").Lanes())))
+	for _, i := range []int{0, 254, 255, 256, 499} {
+		raw := fmt.Sprintf("k%d:%d", i, i)
+		w.same("the lane of "+raw, []string{raw}, w.server.List(t, "LRANGE", w.s.lane(byTenant(each)(raw)), 0, -1))
+	}
 }
 
 // A job that was not run gives back the start it took, once, and its lane's turn comes.

@@ -22,6 +22,7 @@ const (
 	PauseChanged  = "\x00pause"
 	QueuesChanged = "\x00queues"
 	DelayedChange = "\x00delayed" // a schedule of delayed jobs, or the index of workflows
+	Called        = "\x00called"  // the bell of this process: a sentry can take no more jobs
 	KeyChanged    = "\x00key:"    // and behind it one of the keys that ReceiveChanges was given
 	Noticed       = "\x00notice:" // and behind it the field of the notice that has changed
 )
@@ -133,6 +134,8 @@ func (s Store) ReceiveChanges(wake redis.Conn, timeout time.Duration, watched ..
 			names = append(names, QueuesChanged)
 		case key == s.KeyOfSchedule() || key == s.KeyOfSeconds() || key == s.KeyOfHints() || key == s.workflows():
 			names = append(names, DelayedChange)
+		case strings.HasPrefix(key, s.bell("")):
+			names = append(names, Called)
 		default:
 			if about := s.aboutLanes(key); about != "" {
 				names = append(names, about)

@@ -36,6 +36,12 @@ const ProvenFor = 8 * time.Second
 func (s Store) KeyOfLock(name string) string { return s.ns + "go:unique:" + name }
 func (s Store) lockRest() string             { return s.ns + "go:unique-rest" }
 
+// refusals is how many jobs a lock has refused for its holder: a string, the number and the holder's id. Its name begins as that of the
+// lock, so that producers who may use locks may count.
+func (s Store) refusals(name string) string { return s.ns + "go:unique:" + name + refusedEnd }
+
+const refusedEnd = ":refused"
+
 // LockName names a lock by what is to be unique: a job's class and arguments as
 // Encode writes them in the Plain style, or a key of the program's.
 func LockName(payload []byte, key string) string {
@@ -166,7 +172,7 @@ func (c *claim) take() Effect {
 	if c.Replace {
 		replace = "1"
 	}
-	return lockVerb.Effect([]Key{anyKey(c.store.KeyOfLock(c.Name))}, c.ID, string(c.Hold), c.most(), replace, ProvenFor.Milliseconds())
+	return lockVerb.Effect([]Key{anyKey(c.store.KeyOfLock(c.Name)), anyKey(c.store.refusals(c.Name))}, c.ID, string(c.Hold), c.most(), replace, ProvenFor.Milliseconds())
 }
 
 // replace puts the job in the holder's place, if the holder still waits.
@@ -176,7 +182,7 @@ func (c *claim) replace() Effect {
 	if c.later() {
 		target, due = s.ScheduleKey(), strconv.FormatInt(StampOf(c.At).MS, 10)
 	}
-	keys := []Key{anyKey(s.KeyOfLock(c.Name)), s.NamesKey(c.Queue), s.ScheduleKey(), s.QueueKey(h.Queue), target}
+	keys := []Key{anyKey(s.KeyOfLock(c.Name)), s.NamesKey(c.Queue), s.ScheduleKey(), s.QueueKey(h.Queue), target, anyKey(s.refusals(c.Name))}
 	return replaceVerb.Effect(keys, c.ID, string(c.Hold), c.most(), due, c.Queue, len(JobPrefix(c.Queue)),
 		h.ID, h.said, len(h.said)-len(h.member), h.prefix)
 }

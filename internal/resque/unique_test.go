@@ -102,6 +102,7 @@ func TestUnique(t *testing.T) {
 		t.Errorf("the lock stays for %d ms", ms)
 	}
 	w.unchanged("a refused job", func() {
+		defer w.do("DEL", w.s.refusals("a"))
 		h, replaced, err := w.s.enqueueUnique(w.c, uniqueJob("a", 2, "high"))
 		w.must(err)
 		if h == nil || h.ID != "a1" || h.Queue != "low" || replaced != "" || h.Since.Before(before) || h.Since.After(time.Now()) {
@@ -336,7 +337,11 @@ func TestUniqueReplacesOnlyWhatWaits(t *testing.T) {
 	m := w.enter("p")
 	jobs := m.reserve(1, "low")
 	for range 2 {
-		w.unchanged("a refused job", func() { w.refused("a1", second) })
+		w.do("DEL", w.s.refusals("a"))
+		w.unchanged("a refused job", func() {
+			w.refused("a1", second)
+			w.do("DEL", w.s.refusals("a"))
+		})
 		w.age("a", ProvenFor)
 		w.refused("a1", second)
 	}
@@ -397,6 +402,70 @@ func TestUniqueMoves(t *testing.T) {
 			w.refused(test.holder, uniqueJob("a", 3, "low"))
 		})
 	}
+}
+
+// Each refused job counts once for the job that holds the lock, also one that is asked twice. The count ends with its holder, by itself, and
+// where Redis refuses it the job is refused all the same.
+func TestUniqueCountsRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	counts := func(want string) {
+		t.Helper()
+		locks, _, err := w.s.ScanLocks(w.c, "0")
+		w.must(err)
+		got := ""
+		for _, l := range locks {
+			got += fmt.Sprint(l.Name, " ", l.ID, " ", l.Refused, ";")
+		}
+		if got != want {
+			t.Errorf("the locks have refused %q, want %q", got, want)
+		}
+	}
+	w.taken(uniqueJob("a", 1, "low"))
+	counts("a a1 0;")
+	for range 2 {
+		w.refused("a1", uniqueJob("a", 2, "low"))
+	}
+	if ms := w.server.Int(t, "PTTL", w.s.refusals("a")); ms < 3500_000 || ms > 3600_000 {
+		t.Errorf("the count stays for %d ms", ms)
+	}
+	b := new(Bulk)
+	for n := range 3 { // one call: none is written before all are proven, twice
+		j := uniqueJob("a", 3+n, "low")
+		if n == 2 {
+			j = uniqueJob("b", 1, "low")
+		}
+		w.must(b.PutRaw(j.Payload, j.place(), w.s.Unique(j.Lock)))
+	}
+	w.must(w.s.PushBulk(w.c, b))
+	w.age("a", ProvenFor)
+	w.refused("a1", uniqueJob("a", 6, "low")) // it is looked for
+	w.must(w.s.Unlock(w.c, "b", "b1"))
+	counts("a a1 5;")
+
+	m := w.enter("p")
+	m.reserve(1, "low")
+	second := uniqueJob("a", 7, "low")
+	second.Replace = true
+	w.refused("a1", second) // it runs
+	counts("a a1 6;")
+	w.do("CONFIG", "SET", "maxmemory", 1)
+	w.refused("a1", uniqueJob("a", 8, "low"))
+	w.do("CONFIG", "SET", "maxmemory", 0)
+	counts("a a1 6;")
+
+	w.must(w.s.Unlock(w.c, "a", "a1"))
+	counts("")
+	w.taken(uniqueJob("a", 9, "low"))
+	counts("a a9 0;")
+	w.refused("a9", uniqueJob("a", 10, "low"))
+	counts("a a9 1;")
+	for _, spoilt := range []func(){func() { w.do("SET", w.s.refusals("a"), "no count") }, func() { w.do("DEL", w.s.refusals("a")); w.do("RPUSH", w.s.refusals("a"), "x") }} {
+		spoilt()
+		counts("a a9 0;")
+		w.refused("a9", uniqueJob("a", 11, "low"))
+	}
+	counts("a a9 1;") // SET replaces a value of any type
 }
 
 func TestUniqueOutOfMemory(t *testing.T) {

@@ -1,12 +1,11 @@
 package resque
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Verb is an effect that a feature has written in Lua, because no single command of Redis does it. The
@@ -16,7 +15,10 @@ import (
 //
 // A Lua error in a verb refuses only the job that brings it. A file that does not compile refuses
 // every call that uses it, so a test must commit each verb once.
-type Verb struct{ name, lua string }
+type Verb struct {
+	name string
+	lua  func() string // reads its file once
+}
 
 // letters are what the name of a verb consists of.
 const letters = "abcdefghijklmnopqrstuvwxyz"
@@ -30,15 +32,34 @@ var (
 // name of a file of scripts/parts has that file in its place. Call it for a package's variable. It panics
 // if the file does not define the verb or another verb has the name.
 func NewVerb(name, lua string) *Verb {
-	v := &Verb{name, joinParts(lua, scriptFiles)}
-	if strings.Trim(name, letters) != "" || name == "" || slices.Contains(ownVerbs, name) {
-		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
-	}
+	checkVerb(name, lua)
+	return addVerb(name, func() string { return joinParts(lua, scriptFiles) })
+}
+
+// LoadVerb returns the verb of a subpackage whose file is scripts/verbs/<name>.lua. As with a Script, it is read when it is
+// first used; then LoadVerb panics like NewVerb.
+func LoadVerb(files embed.FS, name string) *Verb {
+	return addVerb(name, func() string {
+		lua := ReadScript(files, "verbs/"+name)
+		checkVerb(name, lua)
+		return lua
+	})
+}
+
+func checkVerb(name, lua string) {
 	if !strings.Contains(lua, "function verbs."+name+"(") {
 		panic(fmt.Sprintf("resque: the file of verb %s does not define verbs.%[1]s", name))
 	}
+}
+
+func addVerb(name string, lua func() string) *Verb {
+	v := &Verb{name, sync.OnceValue(lua)}
+	if strings.Trim(name, letters) != "" || name == "" || slices.Contains(ownVerbs, name) {
+		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
+	}
 	if known, taken := verbNames.LoadOrStore(name, v); taken {
-		if v = known.(*Verb); v.lua != lua {
+		lua := v.lua()
+		if v = known.(*Verb); v.lua() != lua {
 			panic(fmt.Sprintf("resque: two verbs are named %s", name))
 		}
 	}
@@ -62,7 +83,7 @@ var (
 	unleaseVerb = ownVerb("unlease")
 )
 
-func ownVerb(name string) *Verb { return NewVerb(name, readParts("verbs/"+name)) }
+func ownVerb(name string) *Verb { return LoadVerb(scriptFiles, name) }
 
 const (
 	verbsPart = "verbs"
@@ -74,31 +95,29 @@ const (
 func joinVerbs(text string, verbs []*Verb) string {
 	var files strings.Builder
 	for _, v := range verbs {
-		fmt.Fprintf(&files, "pcall(function()\n%s\nend)\n", v.lua)
+		fmt.Fprintf(&files, "pcall(function()\n%s\nend)\n", v.lua())
 	}
 	return strings.Replace(text, verbsMark, files.String(), 1)
 }
 
 // rowScript is a script that writes rows, with the verbs they use. It is safe for concurrent use.
 type rowScript struct {
-	text   string // with the mark
-	plain  *loadedScript
-	joined sync.Map // the names of verbs to the *loadedScript
+	text   func() string // with the mark
+	plain  *Script
+	joined sync.Map // the names of verbs to the *Script
 }
-
-type loadedScript struct{ hash, text string }
 
 func newRowScript(name string) *rowScript {
-	text := readParts(name)
-	return &rowScript{text: text, plain: loadScript(joinVerbs(text, nil))}
+	return newRows(func() string { return readParts(name) })
 }
 
-func loadScript(text string) *loadedScript {
-	return &loadedScript{hash: redis.NewScript(-1, text).Hash(), text: text}
+func newRows(read func() string) *rowScript {
+	text := sync.OnceValue(read)
+	return &rowScript{text: text, plain: newScript(func() string { return joinVerbs(text(), nil) })}
 }
 
 // with returns the script for some verbs.
-func (r *rowScript) with(verbs []*Verb) *loadedScript {
+func (r *rowScript) with(verbs []*Verb) *Script {
 	if len(verbs) == 0 {
 		return r.plain
 	}
@@ -111,9 +130,9 @@ func (r *rowScript) with(verbs []*Verb) *loadedScript {
 	key := strings.Join(names, " ")
 	script, ok := r.joined.Load(key)
 	if !ok {
-		script, _ = r.joined.LoadOrStore(key, loadScript(joinVerbs(r.text, verbs)))
+		script, _ = r.joined.LoadOrStore(key, newScript(func() string { return joinVerbs(r.text(), verbs) }))
 	}
-	return script.(*loadedScript)
+	return script.(*Script)
 }
 
 // addVerbs appends the verbs that some effects use. Most use none.

@@ -84,9 +84,9 @@ func TestVerb(t *testing.T) {
 		}}
 		switch known {
 		case "the script":
-			w.do("SCRIPT", "LOAD", commitFor(x.Ended).text)
+			w.do("SCRIPT", "LOAD", commitFor(x.Ended).Text())
 		case "the script without verbs":
-			w.do("SCRIPT", "LOAD", commitScript.plain.text)
+			w.do("SCRIPT", "LOAD", commitScript.plain.Text())
 		}
 		out := m.turn(x)
 		w.same(known+": refused", []Refusal(nil), out.Refused)
@@ -197,7 +197,7 @@ func TestVerbsOfACall(t *testing.T) {
 	t.Parallel()
 	s := New("")
 	rate := refund.Effect([]Key{s.HashKey("limits"), s.TextKey("rate")}, "a").Soft()
-	ends := func(effects ...Effect) *loadedScript {
+	ends := func(effects ...Effect) *Script {
 		return commitFor([]Ended{{Effects: effects[:1]}, {Effects: effects[1:]}})
 	}
 	both := ends(arrival(s, 1, "a"), rate, rate, arrival(s, 2, "b"))
@@ -207,7 +207,7 @@ func TestVerbsOfACall(t *testing.T) {
 	if ends(rate) == both || ends(rate) == commitScript.plain {
 		t.Error("other verbs gave the same script")
 	}
-	if plain := ends(s.ExpiredCount()); plain != commitScript.plain || strings.Contains(plain.text, "refund") {
+	if plain := ends(s.ExpiredCount()); plain != commitScript.plain || strings.Contains(plain.Text(), "refund") {
 		t.Error("no verbs gave another script than the plain one, or a verb is in it")
 	}
 	for name, text := range Scripts() {
@@ -219,7 +219,7 @@ func TestVerbsOfACall(t *testing.T) {
 	for _, text := range Scripts() {
 		w.do("SCRIPT", "LOAD", text)
 	}
-	w.do("SCRIPT", "LOAD", both.text)
+	w.do("SCRIPT", "LOAD", both.Text())
 }
 
 func TestNewVerbRefuses(t *testing.T) {

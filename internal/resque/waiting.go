@@ -20,13 +20,18 @@ type WaitingLane struct {
 // WaitingIn returns the lanes of a queue in which jobs wait, in the order of their turns. It
 // sends a command for each lane.
 func (s Store) WaitingIn(c redis.Conn, queue string) ([]WaitingLane, error) {
+	return s.WaitingFirst(c, queue, 0)
+}
+
+// WaitingFirst is WaitingIn for the first lanes of each set of lanes, at most so many; 0: all of them.
+func (s Store) WaitingFirst(c redis.Conn, queue string, most int) ([]WaitingLane, error) {
 	all, err := s.lanesOf(c, queue)
 	if err != nil {
 		return nil, err
 	}
 	var waiting []WaitingLane
 	for _, l := range all {
-		turns, err := redis.Values(c.Do("ZRANGE", s.turns(l), 0, -1, "WITHSCORES"))
+		turns, err := redis.Values(c.Do("ZRANGE", s.turns(l), 0, most-1, "WITHSCORES"))
 		if err != nil {
 			return nil, fmt.Errorf("reading the lanes of queue %s: %w", queue, Explain(err))
 		}

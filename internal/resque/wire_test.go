@@ -35,7 +35,7 @@ func newWire(t testing.TB, args ...string) *wire {
 	t.Helper()
 	server := redistest.Start(t, args...)
 	w := &wire{t: t, server: server, c: server.Dial(t), s: New("")}
-	w.do("SCRIPT", "LOAD", commitScript.plain.text) // a script that Redis does not know runs behind the others
+	w.do("SCRIPT", "LOAD", commitScript.plain.Text()) // a script that Redis does not know runs behind the others
 	return w
 }
 

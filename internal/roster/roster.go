@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/clock"
@@ -59,14 +60,18 @@ type Roster struct {
 	Config
 	lapse *control.Lapse[int] // of the concurrency; in a team, the team's
 
+	usual atomic.Int64 // how many jobs run at a time as the settings say; see Settle
+
 	mu      sync.Mutex
+	settled List // of the settings
 	wanted  List
 	present List // that the poller has adopted
 }
 
 // New returns the roster of a run that begins.
 func New(c Config) *Roster {
-	r := &Roster{Config: c, lapse: control.NewLapse[int](c.Clock), wanted: c.List, present: c.List}
+	r := &Roster{Config: c, lapse: control.NewLapse[int](c.Clock), settled: c.List, wanted: c.List, present: c.List}
+	r.usual.Store(int64(c.Workers))
 	if c.Team != nil {
 		c.Team.join(r)
 	}
@@ -86,6 +91,17 @@ type Change[T any] struct {
 	// Busy are the jobs that run on workers which the daemon no longer needs. They go on, and their workers are unregistered when they
 	// have ended.
 	Busy []*outcome.Job
+}
+
+// Settle says what the settings are from now on: they have changed while the daemon runs.
+func (r *Roster) Settle(workers int, list queues.Spec) {
+	r.usual.Store(int64(workers))
+	if r.Team != nil {
+		r.Team.Usual.Store(int64(workers))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settled.Spec = list
 }
 
 // List returns the list that the poller works now.
@@ -155,7 +171,7 @@ func check(n int) error {
 }
 
 func (r *Roster) resize(ctx context.Context, n int) (Change[int], error) {
-	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: r.Workers}
+	c := Change[int]{From: r.Lease.Wanted().Workers, To: n, Settings: int(r.usual.Load())}
 	if err := r.Lease.Change(ctx, func(w *fleet.Wanted) { w.Workers, w.Why = n, "" }); err != nil {
 		return c, fmt.Errorf("changing the concurrency to %d: %w", n, err)
 	}
@@ -190,8 +206,8 @@ func (r *Roster) relist(ctx context.Context, edit func(queues.Spec) (queues.Spec
 		return Change[string]{}, err
 	}
 	r.wanted = List{spec, cmp.Or(r.Order, spec.Order())}
+	c := Change[string]{From: from.String(), To: spec.String(), Settings: r.settled.String()}
 	r.mu.Unlock()
-	c := Change[string]{From: from.String(), To: spec.String(), Settings: r.Config.List.String()}
 	err = r.Lease.Change(ctx, func(w *fleet.Wanted) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goworker/goworker/internal/control"
 	"github.com/goworker/goworker/internal/fleet"
@@ -13,8 +14,8 @@ import (
 
 // Team are the rosters of shards, which share their workers. Its methods are safe for concurrent use.
 type Team struct {
-	Pool     *share.Pool
-	Settings int // how many jobs run at a time as the settings say
+	Pool  *share.Pool
+	Usual atomic.Int64 // how many jobs run at a time as the settings say
 
 	resizing sync.Mutex // held by one Resize at a time
 
@@ -82,7 +83,7 @@ func (t *Team) change(ctx context.Context, n int) (Change[int], error) {
 	}
 	t.resizing.Lock()
 	defer t.resizing.Unlock()
-	c := Change[int]{From: t.Workers(), To: n, Settings: t.Settings}
+	c := Change[int]{From: t.Workers(), To: n, Settings: int(t.Usual.Load())}
 	t.mu.Lock()
 	t.Pool.Resize(n)
 	members := slices.Clone(t.members)

@@ -73,7 +73,7 @@ func (r *Roster) doResize(ctx context.Context, c *control.Call) (any, error) {
 		return nil, err
 	case n < 1 || n > MostWorkers:
 		return nil, fmt.Errorf("workers is %q, which makes %d: %w", args.Workers, n, errWorkers)
-	case n > max(r.Workers, r.Most):
+	case n > max(int(r.usual.Load()), r.Most):
 		if err := c.Full(); err != nil {
 			return nil, err
 		}

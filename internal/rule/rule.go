@@ -42,6 +42,9 @@ func (t *Table) Read(s control.Store, c redis.Conn) error {
 	}
 	rules := make(map[string]control.Value, len(texts))
 	for name, text := range texts {
+		if kind, _ := control.About(name); kind == control.HideRule {
+			continue // it is for operators, and a process with no other rule has none
+		}
 		if v, err := control.ParseValue(text); err == nil {
 			rules[name] = v
 		}

@@ -21,12 +21,30 @@ type Table struct {
 	mu      sync.Mutex
 	own     map[string]*recurring.Schedule
 	changed func() // of the run, if there is one
+	version uint64
+}
+
+// Own returns the schedules of this daemon's own, by name, and a number that changes with them.
+func (t *Table) Own() (all map[string]*recurring.Schedule, version uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all = make(map[string]*recurring.Schedule, len(t.own))
+	maps.Copy(all, t.own)
+	return all, t.version
+}
+
+// Version is that of Own, without the schedules.
+func (t *Table) Version() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.version
 }
 
 func (t *Table) set(name string, s *recurring.Schedule) (was *recurring.Schedule) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was = t.own[name]
+	t.version++
 	if s == nil {
 		delete(t.own, name)
 	} else {
@@ -47,13 +65,10 @@ func (t *Table) get(name string) *recurring.Schedule {
 	return t.own[name]
 }
 
-// all returns a copy.
+// all returns a copy of the schedules.
 func (t *Table) all() map[string]*recurring.Schedule {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := make(map[string]*recurring.Schedule, len(t.own))
-	maps.Copy(all, t.own)
-	return all
+	own, _ := t.Own()
+	return own
 }
 
 // watch has changed called after each change, in place of the function of the run before. It must

@@ -20,8 +20,11 @@ func URI(getenv func(string) string) string {
 	return getenv("REDIS_URL")
 }
 
-// Dynamic returns "true" if DYNAMIC_SCHEDULE is one of the words that Ruby takes for on.
+// Dynamic returns "true" if DYNAMIC_SCHEDULE is one of the words that Ruby takes for on, and "" if it is not set.
 func Dynamic(getenv func(string) string) string {
+	if getenv("DYNAMIC_SCHEDULE") == "" {
+		return ""
+	}
 	on := slices.Contains([]string{"1", "t", "T", "true", "TRUE", "on", "ON"}, getenv("DYNAMIC_SCHEDULE"))
 	return strconv.FormatBool(on)
 }
@@ -46,4 +49,10 @@ func CheckHostname(name string) error {
 		return errors.New("worker ids begin with it, so it must contain neither a colon nor a blank")
 	}
 	return nil
+}
+
+// Exists reports whether there is a file.
+func Exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -29,6 +29,15 @@ type Row[S any] struct {
 	Bytes   bool     // the number is a size; without a Max, zero is none
 	Upto    string   // a further field of this setting, that is a number too: the flag takes 5, or both as in 5..50
 	Help    string   // of the flag
+	Path    bool     // it is the path of a file
+	Live    bool     // it changes while the program runs, when the configuration file is read again
+	Rival   string   // the field of a setting that says the same thing in another way; of both the higher source counts
+
+	// Credential is the name of a file among those that systemd gives the process, whose path is the value where nothing else is.
+	Credential string
+
+	// Redact takes a password out of a value that is shown; nil: there is none.
+	Redact func(string) string
 
 	// Environment, if it is set, is read in place of the first variable of Env.
 	Environment func(getenv func(string) string) string
@@ -36,8 +45,8 @@ type Row[S any] struct {
 	// Put, if it is set, is called after the flag's value was put into the field.
 	Put func(*S)
 
-	// Parse, if it is set, says what is wrong with the text given to the flag.
-	Parse func(text string) error
+	// Wrong, if it is set, says what is wrong with the text given to the flag.
+	Wrong func(text string) error
 
 	// Check, if it is set, is called before the field is checked. It may fill in the
 	// field, and refuse values that the row allows.
@@ -96,8 +105,8 @@ func (r Row[S]) defineText(set *pflag.FlagSet) (take func(field any)) {
 		value := argv.Word{Value: byDefault, Allowed: r.Allowed}
 		set.Var(&value, r.Flag, r.Help)
 		return func(field any) { *field.(*string) = value.Value }
-	case r.Parse != nil:
-		value := argv.Text{Value: byDefault, Check: r.Parse}
+	case r.Wrong != nil:
+		value := argv.Text{Value: byDefault, Check: r.Wrong}
 		set.Var(&value, r.Flag, r.Help)
 		return func(field any) { *field.(*string) = value.Value }
 	}
@@ -129,9 +138,14 @@ func (r Row[S]) defineNumber(set *pflag.FlagSet) (take func(field any)) {
 	return func(field any) { *field.(*int) = orNone(int(value), r.None) }
 }
 
-// Fill fills in the setting from the environment and the default, if the field is zero, and
-// checks it. A field of -1, for no limit, becomes zero.
-func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
+// Fill fills in the default, if the field is zero, and checks the setting. A field of -1, for no limit, becomes zero. o is where
+// the value is from.
+func (r Row[S]) Fill(s *S, o Origin) (err error) {
+	defer func() {
+		if err != nil && o.Level == FromFile {
+			err = fmt.Errorf("%s%w", o.place(), err)
+		}
+	}()
 	if r.Check != nil {
 		if err := r.Check(s); err != nil {
 			return err
@@ -140,18 +154,13 @@ func (r Row[S]) Fill(s *S, getenv func(string) string) (err error) {
 	switch field := r.field(s).(type) {
 	case *string:
 		name := r.Field
-		if *field == "" {
-			if value, variable := r.lookUp(getenv); value != "" {
-				*field, name = value, variable
-			}
+		if o.Level == FromEnvironment {
+			name = o.Name
 		}
 		*field = cmp.Or(*field, defaultOf[string](r.Default))
 		if r.Allowed != nil {
 			*field, err = oneOf(name, *field, r.Allowed)
 		}
-	case *bool:
-		value, _ := r.lookUp(getenv)
-		*field = *field || value == "true"
 	case *int:
 		*field, err = number(r, *field, "at least 1")
 	case *time.Duration:

@@ -37,9 +37,9 @@ var rows = []Row[settings]{
 }
 
 func fill(s settings, env map[string]string) (settings, error) {
-	var errs []error
+	origins, errs := Take(rows, &s, Sources{Getenv: func(name string) string { return env[name] }})
 	for _, row := range rows {
-		errs = append(errs, row.Fill(&s, func(name string) string { return env[name] }))
+		errs = append(errs, row.Fill(&s, origins[row.Field]))
 	}
 	return s, errors.Join(errs...)
 }

@@ -4,5 +4,5 @@ package sig
 
 import "os"
 
-// Cancel, Pause and Resume are nil: this system has no such signals.
-var Cancel, Pause, Resume os.Signal
+// Cancel, Pause, Resume and Reload are nil: this system has no such signals.
+var Cancel, Pause, Resume, Reload os.Signal

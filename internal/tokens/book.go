@@ -34,6 +34,9 @@ type Book struct {
 	Do    Do
 	Clock clock.Clock
 	Who   string // for the audit; "" is not recorded
+
+	// Record, if it is set, records changes in place of Who: inspect.Door has it. It returns the change's error, and its own.
+	Record func(ctx context.Context, what, on string, changed int64, done error) error
 }
 
 // Entry is a token as it is kept.
@@ -225,15 +228,16 @@ func (b *Book) Limit(ctx context.Context, e *Entry, l *Limits) error {
 
 // change writes a change and its row of the audit. What was done and could not be recorded is done.
 func (b *Book) change(ctx context.Context, what string, e *Entry, changes ...leases.TokenChange) error {
-	return b.Do(ctx, func(s resque.Store, c redis.Conn) error {
+	on := e.ID() + " of " + e.Namespace
+	err := b.Do(ctx, func(s resque.Store, c redis.Conn) error {
 		if err := (leases.Store{Store: s}).ChangeTokens(c, changes...); err != nil {
 			return err
 		}
-		if b.Who == "" {
+		if b.Who == "" || b.Record != nil {
 			return nil
 		}
 		text, err := json.Marshal(inspect.AuditEntry{
-			At: b.Clock.Now().UTC().Truncate(time.Millisecond), Who: b.Who, What: what, On: e.ID() + " of " + e.Namespace, Changed: 1,
+			At: b.Clock.Now().UTC().Truncate(time.Millisecond), Who: b.Who, What: what, On: on, Changed: 1,
 		})
 		if err == nil {
 			err = s.Audit(c, text)
@@ -243,4 +247,8 @@ func (b *Book) change(ctx context.Context, what string, e *Entry, changes ...lea
 		}
 		return nil
 	})
+	if err == nil && b.Record != nil {
+		err = b.Record(ctx, what, on, 1, nil)
+	}
+	return err
 }

@@ -88,6 +88,7 @@ type Ring struct {
 	tokens map[string]*Token
 	read   int64     // of reads, the number of the latest one whose answer was taken
 	reads  int64     // how many were begun
+	again  bool      // reads overlapped, and Redis may have answered the one last whose answer was not taken last
 	second time.Time // since when misses counts
 	misses int       // unknown tokens that Redis was asked for in this second
 	looks  map[string]*look
@@ -141,7 +142,7 @@ func (r *Ring) turn(ctx context.Context) (wait time.Duration, err error) {
 	if broken != nil {
 		return 0, broken
 	}
-	if due || all || len(changed) > 0 || r.poll > 0 && !now.Before(r.pollAt) {
+	if due || all || len(changed) > 0 || r.poll > 0 && !now.Before(r.pollAt) || r.overlapped() {
 		r.pair.Used()
 		if err := r.load(r.pair.Conn); err != nil {
 			return 0, err
@@ -216,11 +217,21 @@ func (r *Ring) Reload(ctx context.Context) error {
 	return r.do(ctx, func(_ resque.Store, c redis.Conn) error { return r.load(c) })
 }
 
-// load reads all tokens. Of two that overlap, the one that began later holds.
+// overlapped reports, once, whether reads have overlapped, so that the loop has to read once more.
+func (r *Ring) overlapped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	again := r.again
+	r.again = false
+	return again
+}
+
+// load reads all tokens. Of two that overlap, the one that began later holds, so that a change that was made before it began does. Redis may have
+// answered the other one later, and notifies the loop only of what changes after that answer. So the loop reads once more.
 func (r *Ring) load(c redis.Conn) error {
 	r.mu.Lock()
 	r.reads++
-	number := r.reads
+	number, before := r.reads, r.read
 	r.mu.Unlock()
 	texts, err := leases.Store{Store: r.base.Store}.Tokens(c)
 	if err != nil {
@@ -228,6 +239,10 @@ func (r *Ring) load(c redis.Conn) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.read != before {
+		r.again = true
+		r.loop.Wake()
+	}
 	if number < r.read {
 		return nil
 	}

@@ -290,6 +290,85 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// gated is a connection that waits before it reads all tokens, and after it.
+type gated struct {
+	redis.ConnWithTimeout
+	before, after func()
+}
+
+func (c *gated) Do(command string, args ...any) (any, error) {
+	if command != "HGETALL" {
+		return c.ConnWithTimeout.Do(command, args...)
+	}
+	c.before()
+	defer c.after()
+	return c.ConnWithTimeout.Do(command, args...)
+}
+
+// dials is a function that dials.
+type dials func(context.Context) (redis.Conn, error)
+
+func (f dials) Dial(ctx context.Context) (redis.Conn, error) { return f(ctx) }
+
+// The loop has begun to read, and another read of the server overtakes it. Tokens that change then are not what the other one saw, though Redis
+// notifies of no change before the loop's read.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	for _, last := range []string{"the loop's", "the other"} { // whose answer arrives last
+		b := setup(t)
+		token, _ := b.make()
+		loop, other := make(chan chan struct{}), make(chan chan struct{})
+		var holds atomic.Bool
+		wait := func(at chan chan struct{}) func() {
+			return func() {
+				if holds.Load() {
+					may := make(chan struct{})
+					at <- may
+					<-may
+				}
+			}
+		}
+		base := b.base(b.redis.URI())
+		dialer := base.Dialer
+		base.Dialer = dials(func(ctx context.Context) (redis.Conn, error) {
+			c, err := dialer.Dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return &gated{c.(redis.ConnWithTimeout), wait(loop), func() {}}, nil
+		})
+		r := tokens.NewRing(base, func(ctx context.Context, f func(resque.Store, redis.Conn) error) error {
+			return b.do(b.redis.URI())(ctx, func(s resque.Store, c redis.Conn) error {
+				return f(s, &gated{c.(redis.ConnWithTimeout), func() {}, wait(other)})
+			})
+		}, true)
+		r.Start(t.Context())
+		t.Cleanup(func() { r.Stop(context.Background()) })
+		if _, err := b.find(r, token); err != nil {
+			t.Fatal(err)
+		}
+		holds.Store(true)
+		b.make() // the loop begins to read
+		loops := <-loop
+		reload := make(chan error)
+		go func() { reload <- r.Reload(t.Context()) }()
+		others := <-other
+		b.redis.Do(t, "DEL", "resque:go:http:tokens")
+		holds.Store(false)
+		if last == "the loop's" {
+			close(others)
+			b.must(<-reload)
+			close(loops)
+		} else {
+			close(loops)
+			b.eventually("the loop has read", func() bool { return len(r.Tokens()) == 0 })
+			close(others)
+			b.must(<-reload)
+		}
+		b.eventually("no token is valid, if "+last+" answer arrives last", func() bool { return len(r.Tokens()) == 0 })
+	}
+}
+
 // A connection that breaks costs no notification: the tokens are read again.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,13 +91,15 @@ func TestWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				looks, counted := 0, 0
 				var log bytes.Buffer
+				most := new(atomic.Int64)
+				most.Store(2 << 20)
 				p := watch(clock.System, slog.New(slog.NewTextHandler(&log, nil)), func() int64 {
 					looks++
 					if tc.looks[(looks-1)%len(tc.looks)] == 'a' {
 						return 3 << 20
 					}
 					return 2 << 20
-				}, 2<<20, func(rss int64) {
+				}, most, func(rss int64) {
 					if counted++; rss != 3<<20 || looks != tc.after {
 						t.Errorf("%d bytes in look %d", rss, looks)
 					}
@@ -119,7 +122,9 @@ func TestWatch(t *testing.T) {
 
 func TestWatchSaysHowMuch(t *testing.T) {
 	t.Parallel()
-	p := Watch(clock.System, nil, 1<<62, nil)
+	most := new(atomic.Int64)
+	most.Store(1 << 62)
+	p := Watch(clock.System, nil, most, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Run(ctx); err != nil || !strings.HasSuffix(p.Info().(string), " MiB, at most 4398046511104.0 MiB") {

@@ -23,12 +23,13 @@ const (
 // PartName is the name of the part that Watch returns.
 const PartName = "max-rss"
 
-// Watch returns a part that calls above once, when Looks looks in a row have found more resident memory than most.
-func Watch(c clock.Clock, log *slog.Logger, most int64, above func(rss int64)) part.Part {
+// Watch returns a part that calls above once, when Looks looks in a row have found more resident memory than most; while that is 0 they
+// find none.
+func Watch(c clock.Clock, log *slog.Logger, most *atomic.Int64, above func(rss int64)) part.Part {
 	return watch(c, log, Resident, most, above)
 }
 
-func watch(c clock.Clock, log *slog.Logger, look func() int64, most int64, above func(rss int64)) part.Part {
+func watch(c clock.Clock, log *slog.Logger, look func() int64, most *atomic.Int64, above func(rss int64)) part.Part {
 	var last atomic.Int64
 	run := func(ctx context.Context) error {
 		timer := c.NewTimer(0)
@@ -39,9 +40,11 @@ func watch(c clock.Clock, log *slog.Logger, look func() int64, most int64, above
 			case <-ctx.Done():
 				return nil
 			}
-			rss := look()
+			rss, most := look(), most.Load()
 			last.Store(rss)
 			switch {
+			case most == 0:
+				n = 0
 			case rss > most:
 				n++
 			case rss == 0:
@@ -53,14 +56,14 @@ func watch(c clock.Clock, log *slog.Logger, look func() int64, most int64, above
 			}
 			timer.Reset(Every)
 		}
-		log.Warn("the memory of this process stays above MaxRSS, stopping", "rss", last.Load(), "max_rss", most)
+		log.Warn("the memory of this process stays above MaxRSS, stopping", "rss", last.Load(), "max_rss", most.Load())
 		above(last.Load())
 		<-ctx.Done()
 		return nil
 	}
 	return part.Part{
 		Name: PartName, Run: run,
-		Info: func() any { return fmt.Sprintf("%s, at most %s", MiB(last.Load()), MiB(most)) },
+		Info: func() any { return fmt.Sprintf("%s, at most %s", MiB(last.Load()), MiB(most.Load())) },
 	}
 }
 

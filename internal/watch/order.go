@@ -18,18 +18,19 @@ import (
 // It belongs to the poller's goroutine.
 type Order struct {
 	Queues
-	base    part.Base
-	lanes   *lanes.Lanes
-	skip    skipList
-	wakeups wakeups
-	exits   bool
-	waits   func(queue string) bool // see Options
-	closed  func(queue string) bool // see Options
-	took    func(string, int)       // see Options
-	leave   func(works func(queue string) bool)
-	changes []change // to come, in their order
-	keys    keys
-	said    logging.Once
+	base     part.Base
+	lanes    *lanes.Lanes
+	skip     skipList
+	wakeups  wakeups
+	exits    bool
+	waits    func(queue string) bool // see Options
+	closed   func(queue string) bool // see Options
+	took     func(string, int)       // see Options
+	leave    func(works func(queue string) bool)
+	changes  []change // to come, in their order
+	keys     keys
+	sentries sentries
+	said     logging.Once
 }
 
 // List is which queues an Order asks, and how.
@@ -53,6 +54,9 @@ type Options struct {
 	// Peers returns how many processes there are.
 	Peers func() int
 
+	// Program is which jobs the process can run: processes with the same text and the same queues call each other.
+	Program string
+
 	// Waits reports whether jobs of a queue are still to be put into lanes by the poller. Nothing
 	// else sorts the queue meanwhile.
 	Waits func(queue string) bool
@@ -74,13 +78,20 @@ func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 	s := &Order{
 		Queues: newQueues(o.Queues, o.Order, o.Interval),
 		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits, took: o.Took, leave: o.Leave,
-		wakeups: wakeups{clock: b.Clock, peers: o.Peers},
-		keys:    newKeys(b, o.Watched, o.Busy, o.Interval),
+		sentries: sentries{peers: o.Peers, program: o.Program},
+		keys:     newKeys(b, o.Watched, o.Busy, o.Interval),
 	}
 	if s.took == nil {
 		s.took = func(string, int) {}
 	}
 	l.Took = s.took
+	s.wakeups = wakeups{clock: b.Clock, peers: func() int {
+		if s.posts() {
+			return resque.MostSentries
+		}
+		return o.Peers()
+	}}
+	s.sentries.crewOf(o.Queues)
 	s.forget()
 	return s
 }
@@ -101,6 +112,7 @@ func (o *Order) relist() {
 	for _, c := range o.changes {
 		o.closed = c.Closed
 		o.Queues.relist(c.Queues, c.Order)
+		o.sentries.crewOf(c.Queues)
 		o.forget()
 		o.leave(c.Queues.Works)
 		c.done()
@@ -118,12 +130,14 @@ func (o *Order) Stop() { o.lanes.Stop() }
 // on it. The next look is a full one.
 func (o *Order) Connected(tracking bool) {
 	o.tracking, o.keys.tracking = tracking, tracking
+	o.sentries.watched = false
 	o.forget()
 }
 
 // forget makes the next look a full one.
 func (o *Order) forget() {
 	o.Queues.forget()
+	o.sentries.claimed = time.Time{}
 	o.wakeups.stop()
 	o.wakeups.empty = 0
 	o.keys.forget()
@@ -136,6 +150,9 @@ func (o *Order) forget() {
 func (o *Order) Tick(now time.Time) (paused bool) {
 	if len(o.changes) > 0 {
 		o.relist()
+	}
+	if o.waiting && !o.posts() {
+		o.unpost()
 	}
 	if !o.wakeups.waits(now) {
 		o.wakeups.stop()
@@ -160,6 +177,10 @@ func (o *Order) Changed(names []string, all bool) {
 	}
 	names, wakes := o.lanes.Changed(o.keys.changed(names))
 	for _, name := range names {
+		if name == resque.Called {
+			o.called()
+			continue
+		}
 		wakes = o.filled(name) || wakes
 	}
 	if wakes {
@@ -174,11 +195,12 @@ func (o *Order) Plan(x *resque.Exchange, want, idle int, now time.Time) {
 		o.ask(x, want, min(want, idle), now)
 	}
 	x.Sizes = o.skip.unmeasured()
+	o.post(x, want, now)
 }
 
 // ask asks the queues themselves or the lanes of one, whichever is first in the order that was
-// planned. So lanes have their part by strict order as by weight. Jobs from lanes are not
-// prefetched: they would hold slots while they wait.
+// planned. So lanes have their part by strict order as by weight. Jobs from lanes are prefetched only
+// where their limits have room for many more: elsewhere they would hold slots while they wait.
 func (o *Order) ask(x *resque.Exchange, want, idle int, now time.Time) {
 	if o.wakeups.waits(now) {
 		return
@@ -199,7 +221,7 @@ func (o *Order) ask(x *resque.Exchange, want, idle int, now time.Time) {
 			return !raw
 		}
 		if at := slices.IndexFunc(x.Asks, lanes); at == 0 {
-			x.Take, x.Asks = o.lanes.Take(x.Asks[0].Queue, idle), nil
+			x.Take, x.Asks = o.lanes.Take(x.Asks[0].Queue, want, want-max(idle, 0)), nil
 		} else if at > 0 {
 			x.Asks = x.Asks[:at]
 		}
@@ -248,6 +270,7 @@ func (o *Order) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 			}
 		}
 	}
+	o.posted(x, r)
 	o.keys.wrote(r.Wrote)
 	for _, queue := range r.Filled {
 		o.pushed(queue) // after what the answer says of it: it may have been filled later

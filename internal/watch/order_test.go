@@ -75,6 +75,18 @@ func asked(x *resque.Exchange) (names []string) {
 	return names
 }
 
+// What a look found before Redis lost all keys says nothing about them: Redis watches them no more.
+func TestAllChangesDuringALook(t *testing.T) {
+	t.Parallel()
+	o, now := testWatch(t, "a,b", queues.Strict, true), time.Now()
+	x := plan(o, now, 5, false)
+	o.Changed(nil, true)
+	o.Answered(x, resque.Exchanged{Empty: asked(x)}, now)
+	if x := plan(o, now, 5, false); len(x.Asks) != 2 || !x.Arm {
+		t.Errorf("it asks %v, arm %v", asked(x), x.Arm)
+	}
+}
+
 // look plays one exchange that finds the given queues empty.
 func look(o *Order, now time.Time, empty ...string) (names []string, allEmpty bool) {
 	x := plan(o, now, 5, false)

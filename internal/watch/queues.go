@@ -23,10 +23,12 @@ type Queues struct {
 	next     time.Time // the next look at all queues
 
 	tracking bool            // Redis notifies of changes
+	waiting  bool            // others of its crew are notified of pushes, and not this process
 	all      []queues.Queue  // that the list stands for
 	former   map[string]bool // were in a list before; Redis may still watch them
 	empty    map[string]bool // found empty; with tracking, Redis watches them
 	changed  map[string]bool // those that Redis reported while an exchange was under way
+	void     bool            // any may have changed meanwhile: the exchange says nothing of empty queues
 
 	full   bool // ask also those that were found empty
 	few    bool // those asked last had enough jobs: ask only some
@@ -68,8 +70,8 @@ func (q *Queues) relist(spec queues.Spec, order string) {
 
 // forget makes the next look a full one.
 func (q *Queues) forget() {
-	q.empty = make(map[string]bool)
-	q.short, q.few = true, false
+	q.empty, q.void = make(map[string]bool), true
+	q.short, q.few, q.waiting = true, false, false
 	q.listUnwatched, q.pauseUnwatched, q.recheckPause = true, true, true
 	q.list, q.listed = q.spec.Dynamic(), !q.spec.Dynamic()
 	if !q.list {
@@ -85,7 +87,9 @@ func (q *Queues) tick(now time.Time) (begins bool) {
 		return false
 	}
 	begins = !q.full
-	q.next = now.Add(q.interval)
+	if q.next = now.Add(q.interval); q.waiting {
+		q.wait(now)
+	}
 	if !q.tracking {
 		clear(q.empty)
 	}
@@ -93,6 +97,20 @@ func (q *Queues) tick(now time.Time) (begins bool) {
 	q.recheckPause = true
 	q.list = q.spec.Dynamic()
 	return begins
+}
+
+// wait has the process wait for its bell, and look at all queues at least each ClaimEvery.
+func (q *Queues) wait(now time.Time) {
+	q.waiting = true
+	if at := now.Add(resque.ClaimEvery); at.Before(q.next) {
+		q.next = at
+	}
+}
+
+// rewatch has the process wait no more: it asks all queues, and arms the first look if that is wanted.
+func (q *Queues) rewatch(arm bool) {
+	q.waiting, q.short, q.few, q.void = false, arm, false, true
+	clear(q.empty)
 }
 
 // Paused reports whether the fleet is paused, as far as is known.
@@ -107,7 +125,7 @@ func (q *Queues) filled(name string) bool {
 	case resque.QueuesChanged:
 		q.list, q.listUnwatched = true, true
 	default:
-		if q.former[name] {
+		if q.former[name] || q.waiting {
 			return false
 		}
 		delete(q.empty, name)
@@ -166,11 +184,11 @@ func (q *Queues) plan(n int, committing bool, source func(name string) (open, ra
 		some = q.some
 	}
 	q.few = q.few && !q.full
-	q.full = false
+	q.full, q.void = false, false
 	clear(q.changed)
 	list, q.list = q.list, false
 	if len(some) > 0 || list {
-		q.arming = q.short && (unwatched > 0 || q.pauseUnwatched) || list && q.listUnwatched
+		q.arming = q.short && (unwatched > 0 && !q.waiting || q.pauseUnwatched) || list && q.listUnwatched
 		q.pauseUnwatched = q.pauseUnwatched && !q.arming
 		q.listUnwatched = q.listUnwatched && !list
 	}
@@ -211,7 +229,7 @@ func (q *Queues) answered(x *resque.Exchange, r resque.Exchanged) (others bool) 
 		delete(q.empty, queue)
 	}
 	for _, name := range r.Empty {
-		if !q.changed[name] && (x.Arm || !q.tracking) {
+		if !q.void && !q.changed[name] && (x.Arm || !q.tracking || q.waiting) {
 			q.empty[name] = true
 		}
 	}

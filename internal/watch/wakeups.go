@@ -7,7 +7,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 )
 
-// wakeups backs off after empty wake-ups. A push wakes every idle process, and one of them gets the
+// wakeups backs off after empty wake-ups. A push wakes every process that Redis notifies, and one gets the
 // job. A process that came too late several times in a row lets others go first. The more processes
 // there are, the longer it waits. Otherwise Redis would serve all of them for each push.
 type wakeups struct {

@@ -42,7 +42,7 @@ var killed = []boundary{
 	{"retry", 1, refiling}, {"retry", 2, refiling}, {"remove", 1, refiling},
 	{"restore", 1, robbed}, {"relane", 1, unnamed}, {"phprunning", 1, tracked},
 	{"look", 1, operating}, {"move", 1, operating}, {"walk", 1, operating}, {"swap", 1, operating},
-	{"document", 1, operating}, {"glance", 1, operating},
+	{"document", 1, operating}, {"glance", 1, operating}, {"asks", 1, operating}, {"asks", 2, operating},
 	{"audit", 1, resuming}, {"audit", 2, resuming}, {"audit", 6, resuming}, {"operation-begin", 1, resuming}, {"operation-begin", 3, resuming},
 	{"operation-acquire", 1, resuming}, {"operation-acquire", 2, resuming}, {"operation-release", 3, resuming}, {"operation-release", 4, resuming},
 	{"operation-retry", 1, resuming}, {"operation-unretry", 1, resuming}, {"operation-remove", 1, resuming}, {"operation-move", 1, resuming},
@@ -89,8 +89,10 @@ var cut = []boundary{
 // unreached are scripts that a process seldom calls: when a workflow has stood still for ten minutes; of servers, when a mark
 // is a day old, a clock has jumped, a quota counts delayed jobs, or a token is changed or limited; of operators, when doctor mends, and
 // when a step of a workflow is pushed just while its queue is cleared, where TestOperationsClearStepsThatCome kills; of the keeper each ten
-// seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries; of deliverers, whose kill TestDelivererDies tries.
-var unreached = []string{"history-tally", "history-fold", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-listen", "control-answer", "webhook-take", "webhook-read", "webhook-rest", "webhook-wrong", "webhook-lead", "webhook-notice"}
+// seconds, whose kills and lost answers TestNothingIsLostOrCountedTwice tries; of deliverers, whose kill TestDelivererDies tries; of fleets of more than
+// four processes, where TestSentriesDie has sentries die; and of faces for
+// operators, which only read: what runs, what keys hold, failures, delayed jobs and results.
+var unreached = []string{"history-tally", "history-fold", "workflow-stall", "workflow-resend", "lease-trim", "lease-jump", "lease-count", "lease-tokens", "lease-rate", "forget", "condemn", "operation-sift", "control-announce", "control-tell", "control-listen", "control-answer", "webhook-take", "webhook-read", "webhook-rest", "webhook-wrong", "webhook-lead", "webhook-notice", "sit", "rise", "inflight", "heads", "keys", "contents", "stretches", "hashes"}
 
 // lastList are the queues of a process whose queues change, at the end.
 const lastList = "msgpack:aside,lanes,work"

@@ -65,14 +65,17 @@ func (c causes) judgeAll(r *result, id string, s *story) (retried int) {
 }
 
 // dropped reports whether a job was dropped: since it had expired, or another took its
-// place. One that was done before was not; a process that was declared dead may say so.
+// place. One that was done before was not; a process that was declared dead may say so. One that Ruby did afterwards was not either: the
+// process that said so was killed before it had told Redis.
 func (c causes) dropped(s *story) (expired, replaced bool) {
 	for _, n := range s.drops {
 		if p := c.byName[n.process]; p == nil || p.enqueues {
 			replaced = true
 			continue
 		}
-		expired = expired || !slices.ContainsFunc(s.runs, func(r run) bool { return r.start < n.start && c.committed(r, n.start) })
+		expired = expired || !slices.ContainsFunc(s.runs, func(r run) bool {
+			return r.start < n.start && c.committed(r, n.start) || r.start > n.start && r.end > 0 && !r.failed
+		})
 	}
 	return expired, replaced
 }

@@ -81,10 +81,11 @@ func (a *arena) checkKeys() {
 		name := strings.TrimPrefix(key, "resque:")
 		switch {
 		case name == "queues", name == "go:queues", name == "failed", name == "stat:processed", name == "stat:failed", name == "connection_test_key":
-		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:rate:"): // those expire
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:sentries:"), strings.HasPrefix(name, "go:rate:"): // those expire
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered": // what others must remember of the dead
 		case name == "failed_queues", strings.HasSuffix(name, "_failed"): // the dead letters of HTTP
 		case name == "go:returned", name == "go:takers", name == "go:jump", name == "go:audit", strings.HasPrefix(name, "go:served:"), strings.HasPrefix(name, "go:taker:"), strings.HasPrefix(name, "go:http:"), strings.HasPrefix(name, "go:idem:"): // those expire or are trimmed
+		case strings.HasPrefix(name, "go:unique:") && strings.HasSuffix(name, ":refused"): // how many jobs a lock has refused, which expires
 		case name == "go:notice", name == "go:events", name == "go:events-all", name == "go:control", strings.HasPrefix(name, "go:reply:"): // those expire
 		case name == "go:log", name == "go:tally", name == "go:folded", name == "go:taken", name == "go:depths", historyRow.MatchString(name): // they expire or are bounded
 		case name == "go:lanes", name == "go:limits", name == "go:clock": // what others must know of limits

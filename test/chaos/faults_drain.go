@@ -44,7 +44,7 @@ func drain(opts options) result {
 		a.stopProducers()
 		a.note("the fleet left %d jobs in lanes, %d groups, %d delayed jobs, %d jobs with clients and %d locks",
 			a.number("EVAL", `local n = 0 for _, lane in ipairs(redis.call('KEYS', 'resque:go:lane:*')) do n = n + redis.call('LLEN', lane) end return n`, 0),
-			a.number("ZCARD", "resque:go:groups"), a.number("ZCARD", "resque:go:schedule"), a.number("HLEN", "resque:go:leased"), len(a.list("KEYS", "resque:go:unique:*")))
+			a.number("ZCARD", "resque:go:groups"), a.number("ZCARD", "resque:go:schedule"), a.number("HLEN", "resque:go:leased"), len(a.list("KEYS", "resque:go:unique:"+strings.Repeat("?", 32))))
 		expired := a.number("HGET", "resque:go:stats", "expired")
 
 		client := a.client.Client()

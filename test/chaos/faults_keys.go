@@ -190,7 +190,7 @@ func (k *keeper) clean() {
 	a.must("EVAL", `for _, key in ipairs(redis.call('KEYS', 'other:*')) do redis.call('DEL', key) end`, 0)
 	a.remove("resque:go:kept:*")
 	a.must("DEL", "resque:go:unique-rest")
-	for _, lock := range a.list("KEYS", "resque:go:unique:*") {
+	for _, lock := range a.list("KEYS", "resque:go:unique:"+strings.Repeat("?", 32)) {
 		for _, id := range a.list("HKEYS", lock) {
 			if a.removed.gone[id] {
 				a.must("DEL", lock)

@@ -190,7 +190,7 @@ func (s *leasedStory) checkLeases(a *arena, name string, allowed webLoss, u *und
 		if allowed.clock {
 			return cmp.Compare(x.at, y.at)
 		}
-		return cmp.Compare(x.begun, y.begun) // a server that stood still gives a job late
+		return cmp.Or(cmp.Compare(x.begun, y.begun), cmp.Compare(x.attempt, y.attempt)) // a server that stood still gives a job late
 	})
 	if allowed.whole && s.given[0].attempt > 1 {
 		a.problem("job %s used up a try before a consumer got it", name)

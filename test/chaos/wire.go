@@ -165,6 +165,12 @@ func (a *arena) scripts() map[string]string {
 	for name, text := range delayedwire.Scripts() {
 		scripts["delayed-"+name] = text
 	}
+	for name, text := range scripts { // an exchange that commits ends with effects is a boundary as commit.lua is
+		if name == "ends" || strings.HasPrefix(name, "ends+") {
+			scripts["commit+"+name] = text
+			delete(scripts, name)
+		}
+	}
 	for _, verb := range []string{"delay", "lock", "replace"} {
 		scripts[verb] = scripts["push+"+verb]
 		delete(scripts, "push+"+verb)

@@ -206,7 +206,7 @@ func TestBufferTakesCallsOfAHangingRedis(t *testing.T) {
 // What Redis refuses at the drain is dropped: each job is counted and logged, and holds up no other.
 func TestBufferDropsWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes")
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	client, log := newClient(t, server.URI(), goworker.WorkerSettings{}, goworker.WithBuffer(100))
 	first, err := client.Enqueue(t.Context(), job(1), goworker.Unique())
 	if err != nil {

@@ -154,12 +154,13 @@ func (p *proxy) forth(c, to net.Conn, deaf, last *atomic.Bool) {
 		}
 		said := buf[:n]
 		cut := pass
-		if bytes.Contains(said, []byte("EVAL")) && (p.cut.Load() != afterText || bytes.Contains(said, []byte("\r\nEVAL\r\n"))) {
+		push := bytes.Contains(said, []byte("EVAL")) || bytes.Contains(said, []byte("\r\nRPUSH\r\n"))
+		if push && (p.cut.Load() != afterText || bytes.Contains(said, []byte("\r\nEVAL\r\n"))) {
 			if cut = p.cut.Swap(pass); cut != pass {
 				p.cuts.Add(1)
 			}
 		}
-		if bytes.Contains(said, []byte("EVAL")) && p.last.Load() > 0 && p.last.Add(-1) == 0 {
+		if push && p.last.Load() > 0 && p.last.Add(-1) == 0 {
 			cut = after
 			last.Store(true)
 		}

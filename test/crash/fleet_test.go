@@ -316,7 +316,7 @@ func (f *fleet) left(alive ...*process) (keys []string) {
 		switch {
 		case name == "queues", name == "failed", name == "stat:processed", name == "stat:failed":
 			continue
-		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), daemontest.OfHistory(name):
+		case strings.HasPrefix(name, "queue:"), strings.HasPrefix(name, "go:probe:"), strings.HasPrefix(name, "go:sentries:"), daemontest.OfHistory(name):
 			continue
 		case strings.HasPrefix(name, "go:reaped:"), name == "go:recovered":
 			continue // what others must remember of the dead

@@ -1,6 +1,9 @@
 package crash
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Of many that several processes enqueue at once one job is taken. Its lock holds while it
 // waits, while it runs, when its process is killed and while it runs again, and it is
@@ -21,7 +24,7 @@ func TestUniqueOutlivesAKill(t *testing.T) {
 			t.Errorf("%s: %d jobs were taken, want %d", when, n, winners)
 		}
 	}
-	locks := func() []string { return f.redis.List(t, "KEYS", "resque:go:unique:*") }
+	locks := func() []string { return f.redis.List(t, "KEYS", "resque:go:unique:"+strings.Repeat("?", 32)) }
 	compete("at first", 1)
 
 	victim := f.start("-queues=rare", "-concurrency=1")

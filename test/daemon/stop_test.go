@@ -92,6 +92,7 @@ func TestReservedGoesBack(t *testing.T) {
 			test.cause(b)
 			b.Eventually("the queue is as it was", func() bool { return givenBack() && slices.Equal(b.Queue("work"), odd) })
 			b.Cancel()
+			b.Eventually("it takes no more jobs", func() bool { return b.Log.Count("taking no more jobs") == 1 }) // or a worker that becomes free takes one
 			b.Open()
 			if err := b.Wait(); err != nil {
 				t.Fatal(err)

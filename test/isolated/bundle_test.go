@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,13 +41,34 @@ type bundle struct {
 
 func setup(t *testing.T, change ...func(*goworker.WorkerSettings)) *bundle {
 	t.Helper()
+	return setupWith(t, nil, change...)
+}
+
+// inBoth runs a test with a child a job, and where it can be with children that run one job after the other.
+func inBoth(t *testing.T, test func(*testing.T, *bundle)) {
+	t.Parallel()
+	t.Run("a child a job", func(t *testing.T) {
+		t.Parallel()
+		test(t, setup(t))
+	})
+	if runtime.GOOS == "linux" {
+		t.Run("kept", func(t *testing.T) {
+			t.Parallel()
+			test(t, setupWith(t, []goworker.IsolatedOption{goworker.Reuse(1000)}))
+		})
+	}
+}
+
+// setupWith isolates the classes with these options too.
+func setupWith(t *testing.T, more []goworker.IsolatedOption, change ...func(*goworker.WorkerSettings)) *bundle {
+	t.Helper()
 	b := &bundle{t: t, redis: redistest.Start(t), notes: filepath.Join(t.TempDir(), "notes")}
 	s := goworker.WorkerSettings{URI: b.redis.URI(), QueuesString: "work", Concurrency: 4, Logger: slog.New(slog.NewTextHandler(b, nil))}
 	for _, c := range change {
 		c(&s)
 	}
 	b.daemon = goworker.New(s)
-	register(b.daemon, b.redis.URI(), b.notes)
+	register(b.daemon, b.redis.URI(), b.notes, more...)
 	b.daemon.AddHooks(goworker.Hooks{
 		Success: func(_ context.Context, d *goworker.Delivery) {
 			b.mu.Lock()
@@ -126,14 +148,20 @@ func (b *bundle) failure(payload string) (record, error) {
 	before := b.stat("failed")
 	b.push(payload)
 	b.eventually("the job fails: "+payload, func() bool { return b.stat("failed") == before+1 })
-	var f record
+	f := b.lastFailure()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return f, b.errs[len(b.errs)-1]
+}
+
+// lastFailure returns the latest record of a failure.
+func (b *bundle) lastFailure() (f record) {
+	b.t.Helper()
 	list := b.redis.List(b.t, "LRANGE", "resque:failed", -1, -1)
 	if err := json.Unmarshal([]byte(list[0]), &f); err != nil {
 		b.t.Fatal(err)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return f, b.errs[len(b.errs)-1]
+	return f
 }
 
 type record struct {

@@ -55,9 +55,9 @@ func registerLong(d *goworker.Daemon, note func(string, ...any), isolated func(.
 
 // What a handler says in its child is there for the next run, which is another process: after a snooze and a stop all of it,
 // and after a crash of the child what was written.
-func TestCursors(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestCursors(t *testing.T) { inBoth(t, testCursors) }
+
+func testCursors(t *testing.T, b *bundle) {
 	for _, end := range []string{"snooze", "exit"} {
 		if _, err := b.daemon.EnqueueWith(goworker.NewJob("work", "Long", end), goworker.WithID("long-"+end)); err != nil {
 			t.Fatal(err)

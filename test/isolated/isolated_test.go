@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,9 +72,9 @@ func TestAliasRunsInAChild(t *testing.T) {
 }
 
 // Each way to end becomes the failure of that job, and the daemon goes on.
-func TestFailures(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestFailures(t *testing.T) { inBoth(t, testFailures) }
+
+func testFailures(t *testing.T, b *bundle) {
 	large := strings.Repeat("x", 1<<20)
 	for _, tt := range []struct {
 		job, exception, text string // text is a pattern
@@ -219,9 +220,9 @@ func TestDaemonIsNotThere(t *testing.T) {
 
 // What a handler asks for about its job reaches the daemon, and a crash counts as a
 // failed run.
-func TestRetries(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestRetries(t *testing.T) { inBoth(t, testRetries) }
+
+func testRetries(t *testing.T, b *bundle) {
 	f, _ := b.failure(`{"class":"Retried","args":[]}`)
 	if f.Exception != "Resque::DirtyExit" {
 		t.Errorf("the last failure is %s: %s", f.Exception, f.Error)
@@ -242,9 +243,9 @@ func TestRetries(t *testing.T) {
 }
 
 // What stands in the payload of one job holds in its child too.
-func TestOptionsOfOneJob(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestOptionsOfOneJob(t *testing.T) { inBoth(t, testOptionsOfOneJob) }
+
+func testOptionsOfOneJob(t *testing.T, b *bundle) {
 	f, err := b.failure(`{"class":"Own","args":[],"retries":0,"timeout_ms":50,"meta":{"tenant":"acme"}}`)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(f.Error, "Own ran longer than its timeout of 50ms: ") {
 		t.Errorf("the record says %s: %s; hooks got %v", f.Exception, f.Error, err)
@@ -459,5 +460,22 @@ func TestLeaksNothing(t *testing.T) {
 	}
 	if n := b.stat("failed"); n == 0 {
 		t.Error("none has failed")
+	}
+}
+
+// The process of a job does not speak for the daemon: it does not have the socket of the service manager.
+func TestChildHasNoServiceManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("WATCHDOG_USEC", "30000000")
+	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
+	b := setup(t)
+	b.push(`{"class":"Manager","args":[]}`)
+	b.eventually("the job has ended", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.results) == 1
+	})
+	if b.results[0] != `["","",""]` {
+		t.Errorf("the child has %s", b.results[0])
 	}
 }

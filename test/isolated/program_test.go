@@ -113,7 +113,7 @@ func newShards(uri string) *goworker.Shards {
 
 // register makes a daemon know the classes of these tests. Those of the child find
 // their Redis and their file of notes by the environment.
-func register(d worker, uri, notes string) {
+func register(d worker, uri, notes string, more ...goworker.IsolatedOption) {
 	note := func(format string, values ...any) {
 		file, err := os.OpenFile(notes, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err == nil {
@@ -126,7 +126,7 @@ func register(d worker, uri, notes string) {
 	}
 	env := goworker.ChildEnv(uriVar+"="+uri, notesVar+"="+notes)
 	isolated := func(opts ...goworker.IsolatedOption) goworker.Option {
-		return goworker.Isolated(append(opts, env)...)
+		return goworker.Isolated(append(append(opts, env), more...)...)
 	}
 	d.Use(func(next goworker.Handler) goworker.Handler {
 		return goworker.HandlerFunc(func(ctx context.Context, d *goworker.Delivery) error {
@@ -174,9 +174,13 @@ func register(d worker, uri, notes string) {
 		return a + b, nil
 	}, isolated(goworker.HardTimeout(time.Minute)), goworker.Alias("Total"))
 	d.Register("Nothing", func() {}, isolated())
+	d.Register("Manager", func() ([]string, error) {
+		return []string{os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID")}, nil
+	}, isolated())
 	registerSteps(d, isolated)
 	if apart, ok := d.(*goworker.Daemon); ok {
 		registerLong(apart, note, isolated)
+		registerKept(apart, note, env)
 	}
 	d.Register("Plain", func() {})
 	d.Register("Exit", func(code int) { os.Exit(code) }, isolated())
@@ -201,8 +205,8 @@ func register(d worker, uri, notes string) {
 	d.Register("Discarded", func() error { return goworker.Discard(errNoLuck) }, isolated())
 	d.Register("Snoozed", func() error { return fmt.Errorf("not yet: %w", goworker.Snooze(time.Hour)) }, isolated())
 	d.Register("Tells", func(ctx context.Context, end string) (map[string]string, error) {
-		for n := range int64(100_000) {
-			goworker.Progress(ctx, n+1, 100_000, "in the child")
+		for n := range int64(20_000) {
+			goworker.Progress(ctx, n+1, 20_000, "in the child")
 		}
 		goworker.Logger(ctx).Info("said in the child", "n", 1)
 		switch end {

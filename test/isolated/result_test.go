@@ -12,9 +12,9 @@ import (
 )
 
 // What a handler says in its child reaches the document, and so does its result. A log line survives a crash.
-func TestResults(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestResults(t *testing.T) { inBoth(t, testResults) }
+
+func testResults(t *testing.T, b *bundle) {
 	for end, want := range map[string][2]string{
 		"done": {"done", `{"end":"done"}`}, "exit": {"failed", "exited with status 3"}, "goexit": {"failed", "goroutine"}, "hang": {"failed", "hard time limit"},
 	} {
@@ -31,7 +31,7 @@ func TestResults(t *testing.T) {
 		if lines := b.redis.List(t, "LRANGE", "resque:go:logs:"+id, 0, -1); len(lines) != 1 || !strings.Contains(lines[0], `"msg":"said in the child","n":1`) {
 			t.Errorf("%s: the lines are %q", id, lines)
 		}
-		if got := b.redis.Text(t, "GET", "resque:go:progress:"+id); !strings.HasPrefix(got, `{"done":100000,"total":100000,"note":"in the child"`) {
+		if got := b.redis.Text(t, "GET", "resque:go:progress:"+id); !strings.HasPrefix(got, `{"done":20000,"total":20000,"note":"in the child"`) {
 			t.Errorf("%s: the progress is %s", id, got)
 		}
 	}

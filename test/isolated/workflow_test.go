@@ -41,9 +41,9 @@ func step(class string, args ...any) *goworker.Node {
 }
 
 // Results come from children and go to them, also several of one handler, and those that are read in pages.
-func TestIsolatedSteps(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
+func TestIsolatedSteps(t *testing.T) { inBoth(t, testIsolatedSteps) }
+
+func testIsolatedSteps(t *testing.T, b *bundle) {
 	client := b.daemon.Client()
 	start := func(n *goworker.Node) string {
 		t.Helper()

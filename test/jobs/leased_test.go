@@ -372,6 +372,30 @@ func TestDaemonEndsLeases(t *testing.T) {
 	s.ghosts()
 }
 
+// A lease that an operator releases ends long before its time: the job with a try left runs, and the other one is filed.
+func TestReleasedLease(t *testing.T) {
+	t.Parallel()
+	s := setupCounter(t)
+	s.Push(strings.Replace(threeTries, "%d", "1999999999999", 1), `{"class":"Mark","args":["dead"],"id":"last"}`)
+	jobs := s.take("work", 10*time.Hour)
+	if len(jobs) != 2 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	s.Start()
+	in := s.Daemon.Client().Inspect()
+	page, err := in.Leases(t.Context(), "", 10)
+	if s.must(err); len(page.Jobs) != 2 {
+		t.Fatalf("%+v", page)
+	}
+	for _, j := range page.Jobs {
+		s.must(in.ReleaseLease(t.Context(), j.Queue, j.ID, j.LeaseID))
+	}
+	s.Eventually("the job with a try left runs, and the other one is filed", func() bool {
+		return s.Runs.Ends("a") == 1 && s.Bundle.Redis.Int(t, "LLEN", "resque:work_failed") == 1
+	})
+	s.ghosts()
+}
+
 // Two sweeps that look at the same time end each lease once.
 func TestTwoSweeps(t *testing.T) {
 	t.Parallel()

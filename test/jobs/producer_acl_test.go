@@ -145,7 +145,7 @@ func uniqueJobs(t *testing.T, s *redistest.Server, d *goworker.Daemon) {
 			t.Errorf("unique job %d: replaces %q, %v", i, replaced, err)
 		}
 	}
-	for _, key := range s.List(t, "KEYS", "resque:go:unique:*") { // last seen in 1970
+	for _, key := range s.List(t, "KEYS", "resque:go:unique:"+strings.Repeat("?", 32)) { // last seen in 1970
 		said := s.List(t, "HGETALL", key)
 		parts := strings.SplitN(said[1], " ", 4)
 		s.Do(t, "HSET", key, said[0], parts[0]+" "+parts[1]+" 0 "+parts[3])

@@ -145,7 +145,7 @@ func TestSnoozeOfUniqueJob(t *testing.T) {
 	}
 	b.Due()
 	b.Eventually("it is done", func() bool { return b.Stat("processed") == 2 })
-	if keys := b.Redis.List(t, "KEYS", "resque:go:unique:*"); len(keys) > 0 {
+	if keys := b.Locks(); len(keys) > 0 {
 		t.Errorf("locks: %q", keys)
 	}
 }

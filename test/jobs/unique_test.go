@@ -138,7 +138,7 @@ func TestUniqueUntilElapsed(t *testing.T) {
 	b.MustEnqueue("Mark", "b", goworker.Unique(goworker.UntilElapsed(time.Second)))
 	b.Eventually("they are done", func() bool { return b.Stat("processed") == 2 })
 	b.MustRefuse(first, "Mark", "a", goworker.Unique(goworker.UntilElapsed(time.Hour)))
-	b.Eventually("the other's time is over", func() bool { return len(b.Redis.List(t, "KEYS", "resque:go:unique:*")) == 1 })
+	b.Eventually("the other's time is over", func() bool { return len(b.Locks()) == 1 })
 	b.MustEnqueue("Mark", "b", goworker.Unique(goworker.UntilElapsed(time.Second)))
 }
 

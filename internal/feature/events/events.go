@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque/events"
@@ -173,6 +174,9 @@ func (e *Events) send(ctx context.Context) error {
 	}
 	e.number++
 	err := e.line.Once(ctx, func(c redis.Conn) error { return e.store.Pack(c, e.config.Process(), e.number, body) })
+	if err != nil {
+		e.base.Meter.Add(meter.EventsDropped, 1)
+	}
 	if err != nil && conn.Refused(err) {
 		e.unwritten(err)
 		return nil

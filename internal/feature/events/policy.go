@@ -105,6 +105,9 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if o.Err != nil {
 		event.Text = logging.Shorten(fmt.Sprint(o.Err), events.MostText)
 	}
+	if o.Failure != nil {
+		event.Failure = o.Failure.String()
+	}
 	o.Effects = append(o.Effects, e.store.End(event)...)
 }
 

@@ -38,7 +38,8 @@ func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	raw := f.Encode()
 	multi := p.deps.Settings.MultiQueueFailures || j.Place != "" // a dead letter is of its queue, whatever the fleet's backend
 	o.Effects = append(o.Effects, p.deps.Store.FileFailure(j.Queue, raw, multi)...)
-	o.Log.Attrs = append(o.Log.Attrs, slog.Any("failure", &record{p.names, f, raw}))
+	r := &record{p.names, f, raw}
+	o.Failure, o.Log.Attrs = r, append(o.Log.Attrs, slog.Any("failure", r))
 	if keep {
 		o.Effects = append(o.Effects, p.deps.Store.Keep(j.Reserved))
 	}

@@ -28,7 +28,8 @@ type registered struct {
 
 	classesHave atomic.Bool // some class has limits
 	version     atomic.Uint64
-	write       sync.Mutex // held while queues is replaced
+	laid        atomic.Uint64 // how often a configuration file has changed limits of classes
+	write       sync.Mutex    // held while queues is replaced
 	queues      atomic.Pointer[map[string]Of]
 }
 
@@ -58,13 +59,16 @@ func tableOf(r *registered) *Table {
 // ClassHasLimits is called for each class that is registered with limits.
 func (t *Table) ClassHasLimits() { t.classesHave.Store(true) }
 
+// Changed is called when limits of classes have changed while jobs run.
+func (t *Table) Changed() { t.laid.Add(1) }
+
 // Any reports whether any class or queue has limits, by its program or by a rule, or LimitQueue named a queue.
 func (t *Table) Any() bool {
 	return t.classesHave.Load() || t.version.Load() > 0 || t.ruled.Load() != nil
 }
 
 // Version changes with the limits of queues and with the rules; 0: there never were any.
-func (t *Table) Version() uint64 { return t.version.Load() + t.Rules.Version() }
+func (t *Table) Version() uint64 { return t.version.Load() + t.laid.Load() + t.Rules.Version() }
 
 // SetQueue replaces the limits of a queue. Without limits it only says that the queue holds jobs of
 // classes that have some.
@@ -114,10 +118,38 @@ func (t *Table) SortedBy(lanes resque.Lanes) bool {
 // is not registered here have a lane of their class. So they block no other jobs when this process
 // leaves them to others.
 func (t *Table) Lane(queue string, raw []byte) (lane resque.Lane, held bool) {
-	if len(t.ofQueue(queue)) == 0 && t.free(plainClass(raw)) {
+	class := plainClass(raw)
+	if len(t.ofQueue(queue)) == 0 && t.free(class) {
 		return resque.Lane{Queue: queue}, false
 	}
+	if lane, ok := t.laneOfClass(queue, class); ok {
+		return lane, true
+	}
 	return t.LaneOf(t.classes.Read(queue, raw))
+}
+
+// laneOfClass returns the lane of a class none of whose limits, nor its queue's, has a key: its jobs need not be parsed. Bytes that
+// begin as such a job does wait there too, whatever comes behind.
+func (t *Table) laneOfClass(queue string, class []byte) (lane resque.Lane, ok bool) {
+	c := t.classes.All()[string(class)]
+	if c == nil || t.ruled.Load() != nil {
+		return lane, false
+	}
+	if _, exempts := outcome.Get[Exempt](c); exempts {
+		return lane, false
+	}
+	of, _ := outcome.Get[Of](c)
+	var few [4]resque.Limit
+	limits := few[:0]
+	for _, all := range [2]Of{t.ofQueue(queue), of} {
+		for _, l := range all {
+			if l.Key != nil {
+				return lane, false
+			}
+			limits = append(limits, resque.Limit{Kind: l.Kind, Name: l.Name})
+		}
+	}
+	return resque.NewLane(queue, limits...), len(limits) > 0
 }
 
 // LaneOf is Lane for a job that was read.

@@ -18,12 +18,15 @@ const Field = "meta"
 
 // Limits of one job's metadata.
 const (
-	MaxKeys  = 64
-	MaxBytes = 16 << 10 // as JSON
+	MaxKeys  = payload.MaxMetaKeys
+	MaxBytes = payload.MaxMetaBytes // as JSON
 )
 
 // Values is the option of a job or a class: its metadata. Those of a job are added to those of its class.
 type Values map[string]string
+
+// Trace is the option of a job with texts of its trace. They give way: a job whose metadata has no room for them goes without.
+type Trace map[string]string
 
 // With returns the values and others, which go before those of the same keys.
 func (v Values) With(others map[string]string) Values {
@@ -76,6 +79,15 @@ func enqueue(p *outcome.Push) error {
 	v, _ := outcome.Get[Values](p.Class)
 	if own, ok := outcome.Get[Values](p.Options); ok {
 		v = v.With(own)
+	}
+	trace, _ := outcome.Get[Trace](p.Options)
+	if len(trace) > 0 && !p.Ruby {
+		all := Values(trace).With(v) // what the program says of the job goes before
+		if json, err := all.encode(); err == nil {
+			p.Traced = true
+			p.Fields = append(p.Fields, payload.Field{Name: Field, Value: json})
+			return nil
+		}
 	}
 	if len(v) == 0 {
 		return nil

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/outcome"
@@ -128,7 +131,52 @@ func (p policy) Decide(_ context.Context, j *outcome.Job, err error) (o outcome.
 	if !again {
 		return outcome.Outcome{State: outcome.Failed, Err: err}, true
 	}
-	return p.again(j, outcome.Retried, wait, err), true
+	o = p.again(j, outcome.Retried, wait, err)
+	o.Fields = p.errorField(j, err)
+	return o, true
+}
+
+// MaxError is how many bytes the error in the payload of a retried job has at most.
+const MaxError = 200
+
+// errorField is the field with the error of a run, for the payload of the next one. A job whose count resque-retry has gets none:
+// its payload stays as it is. Neither does one that the error would make too long to run.
+func (p policy) errorField(j *outcome.Job, err error) []payload.Field {
+	last, foreign := j.Parsed.LastError()
+	if foreign || j.Reroute != nil {
+		return nil
+	}
+	text := ""
+	if s := p.deps.Settings; !s.NoErrorInPayload {
+		exception, message, _ := failure.Describe(err, p.deps.Exceptions)
+		if text = short(exception + ": " + message); max(len(j.Payload), len(j.Parsed.Text))+len(text)+besides > s.MaxPayload {
+			text = ""
+		}
+	}
+	if text == "" && last == "" {
+		return nil
+	}
+	return []payload.Field{payload.TextField(payload.ErrorField, text)} // an empty text replaces the error of an earlier run
+}
+
+// besides is how many bytes the escapes of an error, its name, a count and an id have at most.
+const besides = MaxError + 100
+
+// short is a text on one line, of at most MaxError bytes of UTF-8.
+func short(text string) string {
+	const dots = "…"
+	whole := len(text) <= 4*MaxError
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text[:min(len(text), 4*MaxError)], "\uFFFD"), func(c rune) bool {
+		return unicode.IsSpace(c) || unicode.IsControl(c)
+	}), " ")
+	if whole && len(text) <= MaxError {
+		return text
+	}
+	end := MaxError - len(dots)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:min(end, len(text))] + dots
 }
 
 // again is the outcome of a job that runs again after a wait.

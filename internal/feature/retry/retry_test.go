@@ -14,6 +14,7 @@ import (
 	"github.com/goworker/goworker/internal/feature/retry"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/part"
+	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -53,9 +54,9 @@ func TestRun(t *testing.T) {
 		has     string        // of the next payload
 	}{
 		{`{"class":"C","args":[]}`, nil, outcome.Done, 0, ""},
-		{`{"class":"C","args":[]}`, errNoLuck, outcome.Retried, time.Hour, `"attempt":2,"id":`},
+		{`{"class":"C","args":[]}`, errNoLuck, outcome.Retried, time.Hour, `"attempt":2,"error":"Error: no luck","id":`},
 		{`{"class":"C","args":[],"attempt":2}`, errNoLuck, outcome.Failed, 0, ""},
-		{`{"class":"C","args":[],"attempt":2,"retries":2}`, errNoLuck, outcome.Retried, time.Hour, `"attempt":3,"retries":2,"id":`},
+		{`{"class":"C","args":[],"attempt":2,"retries":2}`, errNoLuck, outcome.Retried, time.Hour, `"attempt":3,"retries":2,"error":"Error: no luck","id":`},
 		{`{"class":"C","args":[],"retries":0,"id":"a"}`, errNoLuck, outcome.Failed, 0, ""},
 		{`{"class":"C","args":[],"retries":0}`, asks(failure.WishRetry, time.Minute), outcome.Failed, 0, ""},
 		{`{"class":"C","args":[],"retries":-1,"attempt":900}`, errNoLuck, outcome.Retried, time.Hour, `"retries":-1,"attempt":901`},
@@ -92,6 +93,50 @@ func TestWaitsByDefault(t *testing.T) {
 	for attempt, want := range map[int]time.Duration{1: 10 * time.Second, 3: 40 * time.Second, 100: time.Hour} {
 		if got := wait(attempt, nil); got > want || got < want*8/10 {
 			t.Errorf("after run %d: %s", attempt, got)
+		}
+	}
+}
+
+// The payload of a retried job says why its last run failed, in few bytes, and keeps what another program wrote there.
+func TestErrorInPayload(t *testing.T) {
+	t.Parallel()
+	class := &outcome.Class{Name: "C"}
+	outcome.Put(class, &retry.Policy{Limit: -1, Delay: func(int, error) time.Duration { return time.Hour }, Allows: func(error) bool { return true }})
+	text := func(text string) error { return errors.New(text) }
+	const few = 500
+	long := strings.Repeat("x", few)
+	for _, tt := range []struct {
+		payload string
+		err     error
+		off     bool
+		want    string // of the field; "-": there is none
+	}{
+		{`{"class":"C","args":[]}`, text("a\n\tb \x00\x1b[1m \"c\" \\"), false, `Error: a b [1m "c" \`},
+		{`{"class":"C","args":[]}`, text("\xff"), false, "Error: \uFFFD"},
+		{`{"class":"C","args":[]}`, text(strings.Repeat("é", 1000)), false, "Error: " + strings.Repeat("é", 95) + "…"},
+		{`{"class":"C","args":[]}`, text(strings.Repeat(" ", 5000) + "z"), false, "Error:…"},
+		{`{"class":"C","args":[],"attempt":2,"error":"E: a"}`, text("b"), false, "Error: b"},
+		{`{"class":"C","args":[],"attempt":2,"error":"E: a"}`, text("b"), true, ""},
+		{`{"class":"C","args":[]}`, text("b"), true, "-"},
+		{`{"class":"C","args":[],"error":"mine"}`, text("b"), false, "mine"},
+		{`{"class":"C","args":[],"error":"mine","attempt":2}`, text("b"), false, "mine"},
+		{`{"class":"C","args":["` + long + `"]}`, text("b"), false, "-"},
+		{`{"class":"C","args":["` + long + `"],"attempt":2,"error":"E: a"}`, text("b"), false, ""},
+		{`{"class":"C","args":[],"attempt":2,"error":"E: a"}`, &failure.Wish{Kind: failure.WishSnooze}, false, "E: a"},
+	} {
+		s := outcome.New(outcome.Deps{
+			Base: part.Base{Store: resque.New(""), Clock: clock.System}, Time: stopped{time.Now()}, Settings: outcome.Settings{MaxPayload: few + 100, NoErrorInPayload: tt.off},
+		}, classes{class}, retry.New)
+		var o outcome.Outcome
+		s.Run(t.Context(), &outcome.Job{Reserved: resque.Reserved{Ticket: 1, Queue: "q", Payload: []byte(tt.payload)}},
+			func(context.Context, *outcome.Job) error { return tt.err }, &o)
+		p, err := payload.Parse(o.Next.Payload)
+		got := "-"
+		if raw := p.Field(payload.ErrorField); raw != nil {
+			got = payload.StringValue(raw)
+		}
+		if err != nil || got != tt.want || len(got) > retry.MaxError {
+			t.Errorf("%s after %q: %q in %s, %v", tt.payload, tt.err, got, o.Next.Payload, err)
 		}
 	}
 }

@@ -34,6 +34,11 @@ func ByRule(rules *rule.Table, class string, policy *Policy) *Policy {
 	if !ok {
 		return policy
 	}
+	return WithLimit(policy, n)
+}
+
+// WithLimit returns the policy with another number of retries. A class without one gets the delays of a Retry without options.
+func WithLimit(policy *Policy, n int) *Policy {
 	own := byDefault
 	if policy != nil {
 		own = *policy

@@ -273,6 +273,9 @@ func (w *Webhooks) event(kind string, j *outcome.Job, o *outcome.Outcome) (event
 	if o.Err != nil {
 		e.Text = logging.Shorten(fmt.Sprint(o.Err), events.MostText)
 	}
+	if o.Failure != nil {
+		e.Failure = o.Failure.String()
+	}
 	return e.Append(nil), arguments(given)
 }
 

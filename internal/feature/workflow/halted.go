@@ -2,20 +2,23 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque/workflows"
 )
 
 // Most is how many halted workflows a process keeps in memory. While there are more it asks Redis about each step.
 const Most = 1000
 
-// askWithin is how long a step waits at most for Redis to say how its workflow stands.
-const askWithin = time.Second
+// askWithin is how long a step waits at most for Redis to say how its workflow stands. A machine under load, or a server
+// that fails over, takes longer than a second.
+const askWithin = 5 * time.Second
 
 // halted is the set of halted workflows as it was read. It does not change.
 type halted struct {
@@ -74,14 +77,27 @@ func (f *feature) read(c redis.Conn) error {
 	return err
 }
 
-// asks asks Redis whether the step is to be dropped. Where Redis does not answer, the step runs.
-func (s *step) asks(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
+// asks asks Redis whether the step is to be dropped. A connection may have broken since it was last used, so it asks again.
+// Where Redis does not answer all the time, or refuses, the step runs.
+func (s *step) asks(of context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(of), askWithin)
 	defer cancel()
-	var all []workflows.StepStanding
-	_ = s.deps.Do(ctx, func(c redis.Conn) (err error) {
-		all, err = s.store.Standing(c, []workflows.AskedStep{{Workflow: s.at.workflow, Step: s.at.number}})
-		return err
-	})
-	return len(all) == 1 && all[0].Drops()
+	var retry part.Backoff
+	for {
+		var all []workflows.StepStanding
+		err := s.deps.Do(ctx, func(c redis.Conn) (err error) {
+			all, err = s.store.Standing(c, []workflows.AskedStep{{Workflow: s.at.workflow, Step: s.at.number}})
+			return err
+		})
+		if refused := redis.Error(""); err == nil || errors.As(err, &refused) || of.Err() != nil {
+			return len(all) == 1 && all[0].Drops()
+		}
+		wait := s.deps.Clock.NewTimer(retry.Next())
+		select {
+		case <-wait.C():
+		case <-ctx.Done():
+			wait.Stop()
+			return false
+		}
+	}
 }

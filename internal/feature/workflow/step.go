@@ -7,6 +7,7 @@ import (
 
 	"github.com/goworker/goworker/internal/failure"
 	"github.com/goworker/goworker/internal/logging"
+	"github.com/goworker/goworker/internal/meter"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
@@ -52,13 +53,21 @@ func (s *step) Decide(_ context.Context, _ *outcome.Job, err error) (o outcome.O
 // has failed.
 func (s *step) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if a, moves := s.arrival(j, o); moves {
+		switch a.Letter {
+		case workflows.Done:
+			s.deps.Meter.Add(meter.StepDone, 1)
+		case workflows.Failed:
+			s.deps.Meter.Add(meter.StepFailed, 1)
+		default:
+			s.deps.Meter.Add(meter.StepNotRun, 1)
+		}
 		o.Effects = append(o.Effects, s.store.Arrive(&a))
 	}
 }
 
 // arrival returns how the step has ended, and whether it has.
 func (s *step) arrival(j *outcome.Job, o *outcome.Outcome) (a workflows.Arrival, moves bool) {
-	a = workflows.Arrival{Workflow: s.at.workflow, Step: s.at.number, Place: s.at.text, Job: j.Reserved, Halted: s.halted.Load().mayHave(s.at.workflow)}
+	a = workflows.Arrival{Workflow: s.at.workflow, Step: s.at.number, Place: s.at.text, Job: j.Reserved, Trace: s.trace(j), Halted: s.halted.Load().mayHave(s.at.workflow)}
 	if o.State == outcome.Done {
 		if s.at.external {
 			return a, false // its token ends it
@@ -84,6 +93,14 @@ func (s *step) arrival(j *outcome.Job, o *outcome.Outcome) (a workflows.Arrival,
 		a.Value, a.Again = s.failure(j, o), s.again(j)
 	}
 	return a, true
+}
+
+// trace returns how the steps that follow find the run in a trace.
+func (s *step) trace(j *outcome.Job) string {
+	if j.Trace == "" && j.Parsed.Field(workflows.After) != nil {
+		return workflows.Untraced
+	}
+	return j.Trace
 }
 
 // value returns the result as the workflow keeps it, nil if nothing needs it or if there is none. The error says why what

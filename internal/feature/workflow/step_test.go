@@ -45,6 +45,7 @@ type bundle struct {
 	t       *testing.T
 	server  *redistest.Server // nil: no Redis
 	running []*outcome.Job
+	breaks  int // so many connections break before they answer
 
 	mu       sync.Mutex
 	arrivals []workflows.Arrival
@@ -96,7 +97,12 @@ func setup(t *testing.T, server *redistest.Server) *bundle {
 			if server == nil {
 				return errors.New("no Redis")
 			}
-			return f(server.Dial(t))
+			c := server.Dial(t)
+			if b.breaks > 0 {
+				b.breaks--
+				_ = c.Close()
+			}
+			return f(c)
 		},
 		Running: func(yield func(*outcome.Job) bool) { slices.Values(b.running)(yield) },
 	}
@@ -381,6 +387,22 @@ func TestHalted(t *testing.T) {
 	b.halted()
 	if _, called := b.run(job(3, member), end{}); !called {
 		t.Error("the set is empty")
+	}
+}
+
+// A step whose question went to a broken connection asks again. One whose question Redis refuses runs.
+func TestHaltedAsksAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, redistest.Start(t))
+	b.standing("ddds", "state", "cancelled")
+	b.halted("w")
+	b.breaks = 2
+	if _, called := b.run(job(3, member), end{}); called || b.breaks > 0 {
+		t.Errorf("called %v, %d connections were not tried", called, b.breaks)
+	}
+	b.server.Do(t, "SET", "resque:go:wf:w", "x")
+	if _, called := b.run(job(3, member), end{}); !called {
+		t.Error("Redis refused, and it was dropped")
 	}
 }
 

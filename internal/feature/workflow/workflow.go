@@ -51,6 +51,9 @@ func enqueue(p *outcome.Push) error {
 	if s.Name != "" {
 		p.Fields = append(p.Fields, payload.TextField(Named, s.Name))
 	}
+	if p.Traced { // arrive.lua fills it: it stands right before the place
+		p.Fields = append(p.Fields, payload.TextField(workflows.After, ""))
+	}
 	p.Fields = append(p.Fields, payload.TextField(workflows.Field, s.Place))
 	if s.External {
 		p.Fields = append(p.Fields, payload.Field{Name: External, Value: []byte("true")})

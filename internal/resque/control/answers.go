@@ -94,7 +94,8 @@ type Class struct {
 type Setting struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
-	Default bool   `json:"default"` // the value is the constant that is the default
+	Default bool   `json:"default"`          // the value is the constant that is the default
+	Source  string `json:"source,omitempty"` // where it is from: a flag, a variable, a line of a file, program, default; "": an older release
 }
 
 // Queues is the answer of the verb queues.

@@ -21,6 +21,7 @@ const (
 	LimitRule   = "limit"   // the number of a limit, by its Spec; with a Class a limit of this class
 	TimeoutRule = "timeout" // a class: how long its jobs may run, in ms
 	RetriesRule = "retries" // a class: how often a failed job runs again
+	HideRule    = "hide"    // a finding of a check, which is not shown to operators. Processes obey nothing in it
 )
 
 // RuleName is the name of a rule.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -25,8 +26,9 @@ type Place struct {
 // Step is what a step of a walk found.
 type Step struct {
 	Found  []Job
-	Looked int    // jobs that were looked at
-	Next   *Place // nil: that was the last one
+	After  []Place // where the walk goes on behind each of them
+	Looked int     // jobs that were looked at
+	Next   *Place  // nil: that was the last one
 
 	Refused []error // lists that Redis refused, because they have another type
 }
@@ -68,8 +70,8 @@ func (s Store) WalkOwn(c redis.Conn, from *Place, most int, texts [][]byte, fits
 			step.Next = &next
 			return step, nil
 		}
-		step.Found = append(step.Found, d)
 		next.Time, next.Nth, next.Digest = string(job[1]), number(job[2]), resque.ElementDigest(job[0])
+		step.Found, step.After = append(step.Found, d), append(step.After, next)
 	}
 	if read >= size {
 		next.Time, next.Nth, next.Digest = string(r[2]), number(r[3]), string(r[4])
@@ -113,49 +115,32 @@ func (s Store) WalkPlain(c redis.Conn, from *Place, most int, texts [][]byte, fi
 	if len(seconds) == 0 {
 		return Step{}, nil
 	}
-	sizes := &resque.Batch{Conn: c}
-	for _, second := range seconds {
-		sizes.Send("LLEN", s.store.KeyOfSecond(second))
-	}
-	lengths, err := sizes.Receive()
-	if err != nil {
-		return Step{}, err
-	}
-	var step Step
-	var read []string // the seconds whose lists fit into this page
-	lists, room, last := &resque.Batch{Conn: c}, size, ""
+	ended := len(seconds) < size
+	stretches := make([]resque.Stretch, len(seconds))
 	for i, second := range seconds {
-		n, err := redis.Int(resque.Answer(lengths[i]))
-		switch {
-		case err != nil:
-			step.Refused = append(step.Refused, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(err)))
-		case n <= room:
-			lists.Send("LRANGE", s.store.KeyOfSecond(second), 0, n-1)
-			read, room = append(read, second), room-n
-		case len(read) == 0: // more than a page
-			long, err := s.walkSecond(c, Place{Second: second, Size: place.Size}, most, texts, fits)
-			long.Refused = append(long.Refused, step.Refused...)
-			return long, err
-		default:
-			seconds = seconds[:i]
+		stretches[i] = resque.Stretch{Key: s.store.KeyOfSecond(second), Last: int64(size)}
+	}
+	lists, err := s.store.ReadStretches(c, size, stretches)
+	if err != nil {
+		return Step{}, fmt.Errorf("reading delayed jobs: %w", resque.Explain(err))
+	}
+	ended = ended && len(lists) == len(seconds)
+	var step Step
+	var bytes int64
+	last := ""
+	for i, list := range lists {
+		second := seconds[i]
+		if list.Err != nil {
+			step.Refused = append(step.Refused, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(list.Err)))
 		}
-		if len(seconds) == i {
+		if len(list.Elements) == 0 && list.Length > 0 { // more than is left of the page
+			if i == 0 {
+				return s.walkSecond(c, Place{Second: second, Size: place.Size}, most, texts, fits)
+			}
+			ended = false
 			break
 		}
-		last = second
-	}
-	replies, err := lists.Receive()
-	if err != nil {
-		return Step{}, err
-	}
-	var bytes int64
-	for i, second := range read {
-		items, err := redis.ByteSlices(resque.Answer(replies[i]))
-		if err != nil { // it changed its type since its length was read
-			step.Refused = append(step.Refused, fmt.Errorf("reading the jobs delayed to %s: %w", second, resque.Explain(err)))
-			continue
-		}
-		for at, item := range items {
+		for at, item := range list.Elements {
 			job := plainJob(second, item)
 			if !fits(job) {
 				step.Looked, bytes = step.Looked+1, bytes+int64(len(item))
@@ -164,18 +149,42 @@ func (s Store) WalkPlain(c redis.Conn, from *Place, most int, texts [][]byte, fi
 			if len(step.Found) == most {
 				step.Next = &Place{Second: second, List: &resque.ListPlace{At: int64(at)}, Size: place.Size}
 				if at > 0 {
-					step.Next.List.Seen = []string{resque.ElementDigest(items[at-1])}
+					step.Next.List.Seen = []string{resque.ElementDigest(list.Elements[at-1])}
 				}
 				return step, nil
 			}
 			step.Found = append(step.Found, job)
+			step.After = append(step.After, inSecond(second, int64(at), item, place.Size))
 			step.Looked, bytes = step.Looked+1, bytes+int64(len(item))
 		}
+		if n := len(list.Elements); int64(n) < list.Length && list.Err == nil { // the bytes were too many
+			next := inSecond(second, int64(n-1), list.Elements[n-1], place.Size)
+			step.Next = &next
+			return step, nil
+		}
+		last = second
 	}
-	if last != "" {
+	if last != "" && !ended {
 		step.Next = &Place{Second: last, Size: resque.PageSize(int64(size), step.Looked, bytes)}
 	}
 	return step, nil
+}
+
+// inSecond is the place behind an element of the list of a second.
+func inSecond(second string, at int64, item []byte, size int64) Place {
+	return Place{Second: second, List: &resque.ListPlace{At: at + 1, Seen: []string{resque.ElementDigest(item)}}, Size: size}
+}
+
+// OwnFrom is the place of WalkOwn in front of the jobs that are due at a time or later.
+func OwnFrom(at time.Time) *Place { return &Place{Time: strconv.FormatInt(resque.StampOf(at).MS, 10)} }
+
+// PlainFrom is the place of WalkPlain in front of the jobs that are due at a time or later.
+func PlainFrom(at time.Time) *Place {
+	second := at.Unix()
+	if at.Nanosecond() == 0 {
+		second--
+	}
+	return &Place{Second: strconv.FormatInt(second, 10)}
 }
 
 // walkSecond reads a page of the list of one second.
@@ -193,6 +202,7 @@ func (s Store) walkSecond(c redis.Conn, place Place, most int, texts [][]byte, f
 	}
 	for _, e := range page.Found {
 		step.Found = append(step.Found, plainJob(place.Second, e.Raw))
+		step.After = append(step.After, inSecond(place.Second, e.Index, e.Raw, place.Size))
 	}
 	return step, nil
 }

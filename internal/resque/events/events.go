@@ -80,6 +80,7 @@ type Event struct {
 	Text    string  `json:"e,omitempty"`
 	Count   int64   `json:"x,omitempty"` // of a summary: how many events it stands for
 	P95     float64 `json:"p95,omitempty"`
+	Failure string  `json:"f,omitempty"` // the id of the failure record
 }
 
 // Append appends the event as a line of JSON.

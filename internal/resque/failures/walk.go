@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -68,9 +67,7 @@ func (w *walk) choose(p page, fits func(raw []byte) bool) []Record {
 	var records []Record
 	for i, raw := range p.raws {
 		if len(raw) > 0 && fits(raw) {
-			r := Record{List: w.list, Index: p.start + int64(i), Raw: raw}
-			r.Failure, r.Err = payload.ParseFailure(raw)
-			records = append(records, r)
+			records = append(records, RecordOf(w.list, p.start+int64(i), raw))
 		}
 	}
 	return records

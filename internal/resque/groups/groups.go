@@ -24,7 +24,7 @@ var scriptFiles embed.FS
 var (
 	dueScript   = resque.LoadScript(scriptFiles, "due")
 	flushScript = resque.LoadScript(scriptFiles, "flush")
-	gather      = resque.NewVerb("gather", resque.ReadScript(scriptFiles, "verbs/gather"))
+	gather      = resque.LoadVerb(scriptFiles, "gather")
 )
 
 // Scripts returns the scripts of this package by name, as they are sent to Redis.

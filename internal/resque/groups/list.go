@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,4 +84,43 @@ func parseGroup(id string, score float64, length int, first, last []byte) (g Gro
 		g.Bytes, _ = strconv.Atoi(string(size))
 	}
 	return g, true
+}
+
+// Find returns the ids of the groups of a class in a queue whose items share these arguments. There is more than one where some items have
+// more arguments of their own than others. It looks at the index of all groups, 1,000 at a time.
+func (s Store) Find(c redis.Conn, queue, class string, keys []json.RawMessage) (found []string, err error) {
+	const page = 1000
+	for from := 0; ; from += page {
+		ids, err := redis.Strings(c.Do("ZRANGE", s.GroupsKey().String(), from, from+page-1))
+		if err != nil {
+			return nil, fmt.Errorf("looking for a group of aggregated jobs: %w", resque.Explain(err))
+		}
+		b := resque.Batch{Conn: c}
+		var near []string
+		for _, id := range ids {
+			if q, of, ok := SplitID(id); ok && q == queue && of == class {
+				near = append(near, id)
+				b.Send("LINDEX", s.GroupKey(id).String(), 0)
+			}
+		}
+		replies, err := b.Receive()
+		if err != nil {
+			return nil, err
+		}
+		for n, id := range near {
+			first, _ := redis.Bytes(replies[n], nil)
+			if g, ok := parseGroup(id, 0, 0, first, nil); ok && slices.EqualFunc(g.Keys, keys, sameText) {
+				found = append(found, id)
+			}
+		}
+		if len(ids) < page {
+			return found, nil
+		}
+	}
+}
+
+// sameText reports whether two arguments are the same JSON text but for blanks.
+func sameText(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }

@@ -1,84 +1,19 @@
 package history
 
 import (
-	"math"
 	"time"
+
+	"github.com/goworker/goworker/internal/spread"
 )
 
-// Buckets is how many buckets a distribution of durations has. Their bounds grow by √2, from 122 µs to 18 hours, so that a
-// quantile is within 19 % of the true one. The first also has all that is shorter, and the last all that is longer.
-const Buckets = 58
+// Durations is a distribution of durations, as rows and packs have it.
+type Durations = spread.Durations
 
-const (
-	// unit is the lower bound of the first bucket in seconds: 2⁻¹³, which is 122 µs.
-	unit = 1.0 / 8192
+// Buckets is how many buckets it has.
+const Buckets = spread.Buckets
 
-	mantissaBits = 52
-	exponentBias = 1023
-)
-
-// half is the mantissa of √2: a number whose mantissa is as large lies in the upper bucket of its power of two.
-var half = math.Float64bits(math.Sqrt2) & (1<<mantissaBits - 1)
-
-// Bucket returns the number of the bucket of a duration. The exponent of a float is twice the number, so it takes no search.
-func Bucket(d time.Duration) int {
-	bits := math.Float64bits(float64(d) * (1 / unit / float64(time.Second)))
-	n := 2 * (int(bits>>mantissaBits) - exponentBias) // the sign's bit makes it large for a negative duration: see below
-	if bits&(1<<mantissaBits-1) >= half {
-		n++
-	}
-	if n < 0 || d <= 0 {
-		return 0
-	}
-	return min(n, Buckets-1)
-}
+// Bucket returns the number of the bucket of a duration.
+func Bucket(d time.Duration) int { return spread.Bucket(d) }
 
 // Bound returns the lower bound of a bucket, and of the bucket behind the last the upper bound of that.
-func Bound(bucket int) time.Duration {
-	return time.Duration(math.Exp2(float64(bucket)/2) * unit * float64(time.Second))
-}
-
-// Durations is a distribution of durations.
-type Durations struct {
-	Sum time.Duration
-	In  [Buckets]uint64 // how many are in each bucket
-}
-
-// Count returns how many durations there are.
-func (d *Durations) Count() (n uint64) {
-	for _, in := range d.In {
-		n += in
-	}
-	return n
-}
-
-// Record adds a duration.
-func (d *Durations) Record(t time.Duration) {
-	d.Sum += t
-	d.In[Bucket(t)]++
-}
-
-// Add adds a distribution.
-func (d *Durations) Add(o *Durations) {
-	d.Sum += o.Sum
-	for i, in := range o.In {
-		d.In[i] += in
-	}
-}
-
-// Quantile returns the duration that a share q of all does not exceed, and false if there are none. It is the middle of a bucket,
-// by proportion.
-func (d *Durations) Quantile(q float64) (time.Duration, bool) {
-	all := d.Count()
-	if all == 0 {
-		return 0, false
-	}
-	rank := uint64(math.Ceil(min(max(q, 0), 1) * float64(all)))
-	for i, in := range d.In {
-		if in >= max(rank, 1) {
-			return time.Duration(float64(Bound(i)) * math.Pow(2, 0.25)), true
-		}
-		rank -= in
-	}
-	return Bound(Buckets), true
-}
+func Bound(bucket int) time.Duration { return spread.Bound(bucket) }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -39,9 +41,28 @@ const (
 
 	WebhookDead = "webhook-dead" // a delivery of a webhook has failed for good
 
+	Deploy = "deploy" // a program or an operator said that a version was deployed
+
 	RuleEnded    = "rule-ended"    // the time of a rule of operators was over, and it has taken it away
 	RuleRestored = "rule-restored" // a process of an older release had overwritten what a rule says
 )
+
+// MostVersion is how many bytes the version of a program has at most.
+const MostVersion = 100
+
+// IsVersion reports whether a text can be the version of a program.
+func IsVersion(text string) bool {
+	return text != "" && len(text) <= MostVersion && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// LogDeploy writes a line about a deploy at once.
+func (s Store) LogDeploy(c redis.Conn, version, text, by string) error {
+	_, err := c.Do("XADD", s.Logged(Deploy, "", "app", version, "text", text, "by", by)...)
+	if err != nil {
+		return fmt.Errorf("writing a deploy into the log of the fleet: %w", resque.Explain(err))
+	}
+	return nil
+}
 
 // Log has a renewal write a line about a process. fields are names and values beside each other. heard gets the error with which
 // Redis refused it.

@@ -109,8 +109,8 @@ func (c *Class) Append(to []byte, name string) []byte {
 	at := len(to) - 1
 	to = appendText(to, name)
 	to = appendMasked(to, append(c.Ends[:len(c.Ends):len(c.Ends)], c.Processed), nil)
-	to = c.Runs.append(to)
-	to = c.Waits.append(to)
+	to = appendDurations(to, &c.Runs)
+	to = appendDurations(to, &c.Waits)
 	return enclose(to, at)
 }
 
@@ -163,9 +163,9 @@ func appendMasked(to []byte, numbers []uint64, levels []*Level) []byte {
 	return to
 }
 
-// append appends how many buckets are used, and for each how many empty ones lie before it and how many durations it has. The
+// appendDurations appends how many buckets are used, and for each how many empty ones lie before it and how many durations it has. The
 // sum in µs follows if there are any.
-func (d *Durations) append(to []byte) []byte {
+func appendDurations(to []byte, d *Durations) []byte {
 	used := 0
 	for _, n := range d.In {
 		if n != 0 {

@@ -41,6 +41,8 @@ func calls(s Store) map[string]struct {
 		"leased":  {[]string{leases, leased}, func(c redis.Conn) error { _, _, err := s.Leased(c, "1:q1"); return err }},
 		"mark":    {[]string{returned}, func(c redis.Conn) error { _, err := s.Mark(c, "1:q1", nil); return err }},
 		"scan":    {[]string{leases, leased}, func(c redis.Conn) error { _, _, err := s.Scan(c, "0"); return err }},
+		"by end":  {[]string{leases, leased}, func(c redis.Conn) error { _, err := s.ByEnd(c, "", 9); return err }},
+		"release": {[]string{leases}, func(c redis.Conn) error { _, err := s.Release(c, "q", "1", ""); return err }},
 		"takers":  {[]string{s.TakersKey().String()}, func(c redis.Conn) error { _, err := s.Takers(c); return err }},
 		"renew taker": {[]string{s.TakersKey().String(), s.TakerKey("s1").String()}, func(c redis.Conn) error {
 			_, _, err := s.RenewTaker(c, Taker{ID: "s1"}, time.Minute, nil)

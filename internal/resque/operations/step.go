@@ -13,15 +13,9 @@ import (
 )
 
 // Kind is what the changes of a step are.
-type Kind struct {
-	text   string
-	script *redis.Script
-}
+type Kind struct{ script *resque.Script }
 
-func kind(name string) Kind {
-	text := resque.ReadScript(scriptFiles, name)
-	return Kind{text, redis.NewScript(-1, text)}
-}
+func kind(name string) Kind { return Kind{resque.LoadScript(scriptFiles, name)} }
 
 // The kinds of steps, and whose calls their changes are.
 var (
@@ -125,10 +119,10 @@ func (s Store) Do(c redis.Conn, kind Kind, step Step) (out Stepped, err error) {
 		answer, err = redis.Values(resque.Answer(replies[1]))
 	}
 	if err != nil {
-		return out, fmt.Errorf("a step of operation %s: %w", step.ID, resque.ExplainIn(kind.text, err))
+		return out, fmt.Errorf("a step of operation %s: %w", step.ID, resque.ExplainIn(kind.script.Text(), err))
 	}
 	out.Took = between(replies[0], replies[2])
-	if out, err = stepped(kind.text, answer, out, len(step.Changes)); err != nil {
+	if out, err = stepped(kind.script.Text(), answer, out, len(step.Changes)); err != nil {
 		err = fmt.Errorf("a step of operation %s: %w", step.ID, err)
 	}
 	return out, err

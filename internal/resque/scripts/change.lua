@@ -1,7 +1,10 @@
--- Changes a probe key, so that Redis notifies the connections that track it.
+-- Changes probe keys, so that Redis notifies the connections that track them. None of them stays.
 --
--- KEYS  1 probe, which expires a second later
+-- KEYS  probes
 --
 -- Redis allows a DEL as the first write when out of memory, and then the SET.
-redis.call('DEL', KEYS[1])
-redis.call('SET', KEYS[1], '1', 'EX', 1)
+for _, probe in ipairs(KEYS) do
+  redis.call('DEL', probe)
+  redis.call('SET', probe, '1')
+  redis.call('DEL', probe)
+end

@@ -1,13 +1,15 @@
 -- One turn of a poller, atomically: commits jobs that are done and reserves jobs for free
--- workers. commit.lua commits jobs with effects.
+-- workers. Where jobs ended with effects, parts/ends.lua is a part of it, at the line of the verbs. Where one
+-- of the ends has a row that parts/ends.lua does not know, commit.lua commits them all.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone   5 stat:processed
 --       6 pause-all-workers   7 recovered   8 queues   then queues
 -- ARGV  process, epoch, last ticket, wanted, byte limit, handed or '', arm, list queues,
 --       then two groups, each led by its count:
 --       done: ticket   |   ask: queue key, prefix, first quota
+--       with what parts/ends.lua says between them
 -- Returns {'ok', flags, committed tickets that were not in the record, {{ask, payload…}…},
---       {ask found empty…}, {key, error…}, queues} or {'stale'|'gone'|'reaped'}.
+--       {ask found empty…}, {key, error…}, queues, commit.lua's answer if it has ends} or {'stale'|'gone'|'reaped'}.
 --       flags: p paused, f fenced, r the record was removed since the process entered,
 --       s some payload may have been in a dead process.
 --
@@ -28,6 +30,8 @@ local done = redis.call('HDEL', record, '', unpack(ARGV, at + 1, at + acks))
 local missing = acks - done
 local counted = reaped and done or acks
 at = at + acks
+local ended
+--@verbs
 if counted > 0 then try(5, 'INCRBY', counted) end
 
 local asks, jobs, fields, count, empty = {}, {}, {}, 0, {}
@@ -65,4 +69,4 @@ if ARGV[6] ~= '' then redis.call('HSET', process, 'handed', ARGV[6]) end
 if ARGV[7] == '1' then for _, i in ipairs(empty) do redis.call('EXISTS', KEYS[asks[i].key]) end end
 local flags = (paused and 'p' or '') .. (fenced and 'f' or '') .. (removed and 'r' or '')
 if #jobs > 0 and redis.call('EXISTS', KEYS[7]) == 1 then flags = flags .. 's' end
-return {'ok', flags, missing, jobs, empty, errors, ARGV[8] == '1' and try(8, 'SMEMBERS') or {}}
+return {'ok', flags, missing, jobs, empty, errors, ARGV[8] == '1' and try(8, 'SMEMBERS') or {}, ended}

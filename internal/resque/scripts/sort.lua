@@ -3,12 +3,12 @@
 --
 -- KEYS  1 queue   2 lanes   3 clock, see take   then lists and turns
 -- ARGV  how many lanes, then for each: list key, key of the turns, its name there, member of lanes
---       then for each job: lane, payload
+--       then the lane of each job as two bytes, the higher one first, and the payloads
 -- Returns how many jobs were moved.
 --
 -- Jobs with a priority go in front of those of their lane with a lower one.
 --
--- All keys are first read as their type. Redis allows an LPOP as the first write when out of
+-- All keys are first read as their type. Redis allows an LTRIM as the first write when out of
 -- memory, and then all others.
 --@ahead
 local lanes, at = {}, 2
@@ -21,15 +21,16 @@ for i = 1, tonumber(ARGV[1]) do
   lanes[i] = {list = list, turns = turns, name = ARGV[at + 2], member = ARGV[at + 3], jobs = {}, first = {}}
   at = at + 4
 end
-local head, moved = redis.call('LRANGE', KEYS[1], 0, (#ARGV - at - 1) / 2), 0
-while head[moved + 1] and head[moved + 1] == ARGV[at + 1] do
-  local lane = lanes[tonumber(ARGV[at])]
-  moved, at = moved + 1, at + 2
-  local jobs = priority(head[moved]) > 0 and lane.first or lane.jobs
-  jobs[#jobs + 1] = head[moved]
+local head, moved, byte, places = redis.call('LRANGE', KEYS[1], 0, #ARGV - at - 1), 0, string.byte, ARGV[at]
+while head[moved + 1] and head[moved + 1] == ARGV[at + moved + 1] do
+  local job, high, low = head[moved + 1], byte(places, 2 * moved + 1, 2 * moved + 2)
+  moved = moved + 1
+  local lane = lanes[256 * high + low]
+  local jobs = byte(job, 3) == 112 and priority(job) > 0 and lane.first or lane.jobs -- 112 is p
+  jobs[#jobs + 1] = job
 end
 if moved == 0 then return 0 end
-redis.call('LPOP', KEYS[1], moved)
+redis.call('LTRIM', KEYS[1], moved, -1)
 local time = redis.call('TIME')
 local now = math.max(time[1] * 1000000 + time[2] + (ahead or 0), tonumber(last or 0))
 for i, lane in ipairs(lanes) do

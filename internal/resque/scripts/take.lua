@@ -1,14 +1,16 @@
 -- Takes jobs from lanes, as many as their limits allow, one from each lane in turn, and
--- returns which lanes are next. As in an exchange it writes each job under its ticket into
+-- returns which lanes are next. Jobs for which no worker is idle are taken ahead only where
+-- their limits have room for all that are wanted: a slot that waits must not be missed elsewhere. As in an exchange it writes each job under its ticket into
 -- the in-flight record in the same step.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
 --       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
--- ARGV  process, epoch, last ticket, wanted, byte limit, then four groups, each led by its count:
+-- ARGV  process, epoch, last ticket, wanted, how many of these for idle workers, byte limit, then
+--       four groups, each led by its count:
 --       limit: 'slots', 'rate' or 'wait', key, its name among the limits, its number here or ''
 --       lane: list, key of the turns, its name there, prefix, how many limits, which
 --       turns: key, how many lanes to show   |   queue: key
--- Returns {'ok', flags as an exchange's, now, {{lane, ticket, payload, ticket, payload…}…},
+-- Returns {'ok', flags as an exchange's, now, {lane, payload, lane, payload… by ticket},
 --       {limit that is used up, until when or 0…}, {{how many lanes, {name, turn…}}…},
 --       {jobs in the queue…}, {key, error…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
 --
@@ -34,7 +36,7 @@ if epoch ~= ARGV[2] then
   return {redis.call('EXISTS', KEYS[4]) == 1 and 'reaped' or epoch and 'stale' or 'gone'}
 end
 
-local at, errors = 5, {}
+local at, errors = 6, {}
 --@turn
 local function text(number) return string.format('%.0f', number) end
 local time = redis.call('TIME')
@@ -43,18 +45,21 @@ ahead, last = tonumber(ahead or 0), tonumber(last or 0)
 local now = time[1] * 1000000 + time[2] + ahead
 if now < last then ahead, now = ahead + last - now, last end
 
-local early, lost = 5000, {}
-local function readNumbers(name, slots, own)
+local early, lost, numbers = 5000, {}, {}
+local function readNumbers(name, slots, own) -- once for all keys
+  if numbers[name] then return unpack(numbers[name]) end
   local said = try(7, 'HGET', name)
   if not said and own ~= '' then
     said = own
     lost[#lost + 1], lost[#lost + 2] = name, own
   end
   local n, burst = string.match(said or '', '^([%d.]+) ?(%d*)$')
-  if tonumber(n) then return tonumber(n), tonumber(burst) end
-  if said then errors[#errors + 1], errors[#errors + 2] = KEYS[7], name .. ' is "' .. said .. '", which is no number: '
+  n, burst = tonumber(n), tonumber(burst)
+  if not n and said then errors[#errors + 1], errors[#errors + 2] = KEYS[7], name .. ' is "' .. said .. '", which is no number: '
     .. (slots and 'one job runs at a time' or 'one job is started each second') .. ' until it is one' end
-  return slots and 1 or 1000000
+  if not n then n, burst = slots and 1 or 1000000, nil end
+  numbers[name] = {n, burst}
+  return n, burst
 end
 local function readLimit()
   local l = {kind = arg(), key = number(), holders = {}}
@@ -70,63 +75,99 @@ local function readLimit()
   end
   return l
 end
+local asked, turns = {}, {} -- turns by their key: the lanes there, and what is written of them
 local function readLane(i, limits)
-  local lane = {list = number(), turns = number(), name = arg(), prefix = arg(), limits = {}, jobs = {i}}
+  local lane = {at = i, list = number(), turns = number(), name = arg(), prefix = arg(), limits = {}, planned = 0}
   for n = 1, number() do lane.limits[n] = limits[number()] end
   lane.size = try(lane.list, 'LLEN')
-  local turn = try(lane.turns, 'ZSCORE', lane.name)
-  if lane.size and turn then return lane end
+  local of = turns[lane.turns] or {key = lane.turns, lanes = {}, names = {}, gone = {}, set = {}}
+  local n = #of.names + 1
+  asked[i], turns[lane.turns], of.lanes[n], of.names[n] = lane, of, lane, lane.name
 end
 local function usedUp(l) return l.room and l.room < 1 or l.next and l.next - now > l.slack end
 local function nextLook(l) return l.next - l.slack + math.min(l.slack / 2, early) end
 local function obstacle(lane)
   for _, l in ipairs(lane.limits) do if usedUp(l) then return l end end
 end
-local ticket, left, turn, fields, taken = ARGV[3], tonumber(ARGV[5]), now, {}, {}
-local function pop(lane)
-  local payload = redis.call('LPOP', KEYS[lane.list])
-  local jobs, n = lane.jobs, #lane.jobs
-  ticket, left, lane.size, turn = ticket + 1, left - #payload, lane.size - 1, turn + 1
-  if n == 1 then taken[#taken + 1] = jobs end
-  jobs[n + 1], jobs[n + 2] = ticket, payload
-  fields[#fields + 2], fields[#fields + 1] = lane.prefix .. payload, ticket
+local want, idle = tonumber(ARGV[4]), tonumber(ARGV[5])
+local function ample(lane)
   for _, l in ipairs(lane.limits) do
-    if l.room then
-      l.room, l.holders[#l.holders + 1] = l.room - 1, ARGV[1] .. '/' .. text(ticket)
-    else
-      l.next, l.moved = l.next + l.every, true
+    if l.room and l.room <= want or l.next and l.next + want * l.every - now > l.slack then return false end
+  end
+  return true
+end
+local ticket, left, turn, fields, taken, order, largest, planned = tonumber(ARGV[3]), tonumber(ARGV[6]), now, {}, {}, {}, 1, 0
+local digits, heads = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}, {[0] = ''}
+local function written(n) -- Lua and Redis are slow at writing numbers
+  local unit = n % 10
+  local tens = (n - unit) / 10
+  heads[tens] = heads[tens] or text(tens)
+  return heads[tens] .. digits[unit]
+end
+local function plan(lane) -- one more job of a lane
+  lane.size, lane.planned, turn, planned = lane.size - 1, lane.planned + 1, turn + 1, planned + 1
+  lane.turn, order[#order + 1] = turn, lane
+  for _, l in ipairs(lane.limits) do
+    if l.room then l.room = l.room - 1 else l.next, l.moved = l.next + l.every, true end
+  end
+end
+local function pop() -- what is planned, with one call for a lane
+  for i = #order - planned + 1, #order do
+    local lane = order[i]
+    if lane.planned > 0 then lane.jobs, lane.popped, lane.planned = redis.call('LPOP', KEYS[lane.list], lane.planned), 0, 0 end
+    lane.popped, ticket = lane.popped + 1, ticket + 1
+    local payload, name = lane.jobs[lane.popped], written(ticket)
+    left, largest = left - #payload, math.max(largest, #payload)
+    taken[2 * i - 1], taken[2 * i] = lane.at, payload
+    fields[2 * i - 1], fields[2 * i] = name, lane.prefix .. payload
+    for _, l in ipairs(lane.limits) do
+      if l.room then l.holders[#l.holders + 1] = ARGV[1] .. '/' .. name end
     end
   end
+  planned = 0
 end
 
 local limits, lanes = {}, {}
-local want = tonumber(ARGV[4])
 for i = 1, number() do limits[i] = readLimit() end
-for i = 1, number() do lanes[#lanes + 1] = readLane(i, limits) end
+for i = 1, number() do readLane(i, limits) end
+for _, of in pairs(turns) do
+  local scores = try(of.key, 'ZMSCORE', unpack(of.names)) or {}
+  for i, lane in ipairs(of.lanes) do lane.there = lane.size and scores[i] end
+end
+for _, lane in ipairs(asked) do if lane.there then lanes[#lanes + 1] = lane end end
 local paused = try(5, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
 if paused or fenced then lanes = {} end
 redis.call('HDEL', record, '')
 for i = 1, #lost, 2 do redis.pcall('HSETNX', KEYS[7], lost[i], lost[i + 1]) end
 if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
-local live = lanes
+local live, chunk = lanes, 1
 while #live > 0 do
   local again = {}
   for _, lane in ipairs(live) do
     local l = lane.size > 0 and obstacle(lane)
     if l then
       if l.kind == 'wait' then lane.turn = math.min(nextLook(l), now + 60000000) end
-    elseif lane.size > 0 and #fields < 2 * want and left > 0 then
-      pop(lane)
-      lane.turn = turn
+    elseif lane.size > 0 and left > 0 and #order < want and (#order < idle or ample(lane)) then
+      plan(lane)
       again[#again + 1] = lane
+      if planned >= chunk then
+        pop()
+        chunk = math.max(1, math.min(chunk * 8, 64, math.floor(left / largest)))
+      end
     end
   end
   live = again
 end
+pop()
 for _, lane in ipairs(lanes) do
-  if lane.size == 0 then redis.call('ZREM', KEYS[lane.turns], lane.name)
-  elseif lane.turn then redis.call('ZADD', KEYS[lane.turns], text(lane.turn), lane.name) end
+  local of = turns[lane.turns]
+  if lane.size == 0 then of.gone[#of.gone + 1] = lane.name
+  elseif lane.turn then of.set[#of.set + 1], of.set[#of.set + 2] = math.ceil(lane.turn), lane.name end
+end
+for _, of in pairs(turns) do
+  if #of.gone > 0 then redis.call('ZREM', KEYS[of.key], unpack(of.gone)) end
+  if #of.set > 0 then redis.call('ZADD', KEYS[of.key], unpack(of.set)) end
 end
 for _, l in ipairs(limits) do
   if #l.holders > 0 then redis.call('SADD', KEYS[l.key], unpack(l.holders)) end

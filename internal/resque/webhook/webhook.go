@@ -23,7 +23,7 @@ import (
 var scriptFiles embed.FS
 
 var (
-	post         = resque.NewVerb("post", resque.ReadScript(scriptFiles, "verbs/post"))
+	post         = resque.LoadVerb(scriptFiles, "post")
 	takeScript   = resque.LoadScript(scriptFiles, "take")
 	readScript   = resque.LoadScript(scriptFiles, "read")
 	restScript   = resque.LoadScript(scriptFiles, "rest")

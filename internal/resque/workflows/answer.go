@@ -21,7 +21,7 @@ func (a answer) at(i int) string {
 }
 
 // do runs a script. What Redis refuses is an error that names the key.
-func do(c redis.Conn, script *redis.Script, call *resque.Call) (answer, error) {
+func do(c redis.Conn, script *resque.Script, call *resque.Call) (answer, error) {
 	a, err := redis.Strings(call.Do(c, script))
 	switch {
 	case err != nil:

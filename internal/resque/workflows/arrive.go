@@ -2,7 +2,7 @@ package workflows
 
 import "github.com/goworker/goworker/internal/resque"
 
-var arrive = resque.NewVerb("arrive", resque.ReadScript(scriptFiles, "verbs/arrive"))
+var arrive = resque.LoadVerb(scriptFiles, "arrive")
 
 // Arrive returns the effect of a step's end: in the same step as its commit the letter moves, its joins count it, and
 // what follows is sent. It refuses the commit only where a key of the workflow has another type.
@@ -29,6 +29,12 @@ func (s Store) Arrive(a *Arrival) resque.Effect {
 		args = append(args, a.Value, a.Again)
 	case len(a.Value) > 0:
 		args = append(args, a.Value)
+	}
+	if a.Trace != "" && a.Letter != NotRun {
+		for len(args) < 8 {
+			args = append(args, "")
+		}
+		args = append(args, a.Trace)
 	}
 	return arrive.Effect(keys, args...)
 }

@@ -265,7 +265,7 @@ func (s Store) PutOff(c redis.Conn, looks []PutOff) error {
 }
 
 // run runs a script of the sweep.
-func (s Store) run(c redis.Conn, script *redis.Script, id, queue string, args ...any) (answer, error) {
+func (s Store) run(c redis.Conn, script *resque.Script, id, queue string, args ...any) (answer, error) {
 	var a resque.Call
 	for _, key := range append(s.keys(id, queue), s.StalledKey()) {
 		a.Key(key.String())

@@ -44,7 +44,7 @@ var (
 
 // change runs a script that changes one workflow. hint is a queue for which it may send jobs; those for others go by the
 // schedule.
-func (s Store) change(c redis.Conn, script *redis.Script, id, hint string, beside []string, args ...any) (answer, error) {
+func (s Store) change(c redis.Conn, script *resque.Script, id, hint string, beside []string, args ...any) (answer, error) {
 	call := new(resque.Call)
 	for _, key := range s.keys(id, hint) {
 		call.Key(key.String())

@@ -49,4 +49,10 @@ type Arrival struct {
 	Again    string // of a failed step, or one that was not run: the template that sends it once more
 	Job      resque.Reserved
 	Halted   bool // this process takes the workflow for a halted one
+
+	// Trace is the traceparent of the run, for the steps that follow; Untraced: the workflow is traced and this run is not; "": neither.
+	Trace string
 }
+
+// Untraced is the Trace of a run that is in no trace, in a workflow of which others may be.
+const Untraced = "-"

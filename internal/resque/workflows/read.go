@@ -185,6 +185,23 @@ func (s Store) Read(c redis.Conn, id string) (w Workflow, err error) {
 	return w, s.about(c, id, err)
 }
 
+// CountLetters counts the letters of workflows, of each at most the first 65,536, and calls give with the index of each.
+func (s Store) CountLetters(c redis.Conn, ids []string, give func(i int, n Counts)) error {
+	b := resque.Batch{Conn: c}
+	for _, id := range ids {
+		b.Send("GETRANGE", s.LettersKey(id).String(), 0, lettersPage-1)
+	}
+	replies, err := b.Receive()
+	for i := 0; err == nil && i < len(ids); i++ {
+		if page, damaged := redis.Bytes(resque.Answer(replies[i])); damaged == nil {
+			var n Counts
+			n.add(page)
+			give(i, n)
+		}
+	}
+	return err
+}
+
 // about names the workflow, or the key of another type, in an error.
 func (s Store) about(c redis.Conn, id string, err error) error {
 	if errors.Is(err, ErrNoWorkflow) {
@@ -273,6 +290,7 @@ type StepRead struct {
 	Failure string // JSON; "": it did not fail
 	Result  string // JSON; '!' before a failure that stands for it, '+' before the list of several; "": none is kept
 	Until   time.Time
+	Since   time.Time // when it was sent, if it ends by a token
 }
 
 // stepsTogether is how many steps are read in one go: their templates and results may be large.
@@ -329,7 +347,7 @@ func (s Store) fill(c redis.Conn, id string, steps []StepRead) error {
 	b := resque.Batch{Conn: c}
 	for _, step := range steps {
 		n := strconv.Itoa(step.Number)
-		b.Send("HMGET", key, "s"+n, "f"+n, "y"+n)
+		b.Send("HMGET", key, "s"+n, "f"+n, "y"+n, "k"+n)
 	}
 	replies, err := b.Receive()
 	if err != nil {
@@ -339,7 +357,7 @@ func (s Store) fill(c redis.Conn, id string, steps []StepRead) error {
 	for i := range steps {
 		step := &steps[i]
 		of, err := redis.Strings(resque.Answer(replies[i]))
-		if err != nil || len(of) != 3 {
+		if err != nil || len(of) != 4 {
 			return orAnswer(err)
 		}
 		t, _ := parsePlanned(of[0])
@@ -351,6 +369,11 @@ func (s Store) fill(c redis.Conn, id string, steps []StepRead) error {
 			}
 		}
 		step.Queue, step.Payload, step.Until = t.Queue, t.Payload, readTime(of[2])
+		if words := strings.SplitN(of[3], " ", 3); len(words) == 3 && !step.Until.IsZero() {
+			if within := readDuration(words[1]); within > 0 {
+				step.Since = step.Until.Add(-within)
+			}
+		}
 		if p, ok := t.place(); ok && p.Result != "" {
 			number = p.Result
 		}

@@ -8,19 +8,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/goworker/goworker/internal/resque"
 )
 
 // Field is the field of a payload that makes a job a step. Its value is the step's Place.
 const Field = "wf"
 
+// After is the field before Field, of a step that carries a trace: the traceparents of at most MostAfter of the steps that it follows, with
+// commas between.
+const After = "after"
+
+// MostAfter is how many traceparents of 55 bytes a join keeps.
+const MostAfter = 32
+
 //go:embed scripts
 var scriptFiles embed.FS
 
 // load loads a script that joins the state machine.
-func load(name string) *redis.Script { return resque.LoadScript(scriptFiles, name) }
+func load(name string) *resque.Script { return resque.LoadScript(scriptFiles, name) }
 
 // Scripts returns the scripts of this package by name, as they are sent to Redis.
 func Scripts() map[string]string { return resque.ScriptsOf(scriptFiles) }

@@ -131,6 +131,9 @@ func operate() error {
 			return err
 		}
 	}
-	_, err = in.Sample(ctx)
+	if _, err := in.Sample(ctx); err != nil {
+		return err
+	}
+	_, err = in.Running(ctx, "", 10, inspect.RunningFilter{})
 	return err
 }

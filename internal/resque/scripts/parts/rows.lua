@@ -15,36 +15,15 @@
 -- refuses the job as well, but the rows before it are written, and written again next time.
 --
 -- A file of verbs defines verbs.NAME. If the types of its keys are not proof enough, it defines
--- proofs.NAME, which writes nothing. Both return nothing, or why the job is refused and, if it is not
+-- proofs.NAME, which writes nothing that a job needs. Both return nothing, or why the job is refused and, if it is not
 -- the first one, the key. A proof returns '' to leave the job, as a guard does, and may add a text for
 -- the caller. At a push it may return '?' to leave the question to the caller: then nothing of the call is
 -- written. job has the fields ticket, bytes (the record's value, or what is pushed, or nil) and now (ms of
 -- Redis's clock). keys and arguments are lists of strings. A file may use call and try, which are redis.call and redis.pcall; record, the key of the
 -- record or nil; and fills(key) for a list that it pushes to, or another key of which Go must know that it is written.
-local call, try, byte, sub = redis.call, redis.pcall, string.byte, string.sub
-local record, types, ticket, bytes
-local known, filled, reply = {}, {}, {'ok', 0, 0, 0}
+--@ending
+local types
 local owns = {head = true, tail = true, later = true, hold = true}
-local function refuse(ticket, why, key)
-  local n = #reply
-  reply[3], reply[n + 1], reply[n + 2], reply[n + 3] = reply[3] + 1, ticket, key, why
-end
-local function fills(list)
-  if not filled[list] then filled[list], filled[#filled + 1] = true, list end
-end
-local function typed(k) -- nil, or why key k cannot be read as its type, and the key
-  if known[k] then return end
-  local t = sub(types, k, k)
-  local read = t == 'h' and 'HLEN' or t == 'l' and 'LLEN' or t == 's' and 'SCARD' or t == 'z' and 'ZCARD'
-    or t == 'x' and 'XLEN' or t == 't' and 'GET'
-  local answer = read and try(read, KEYS[k])
-  if type(answer) == 'table' then return answer.err, KEYS[k] end
-  known[k] = true
-end
-local function whole() -- the job's bytes, or nil
-  if not record then return bytes end
-  return call('HGET', record, ticket) or nil
-end
 local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or why it is refused
   local answer
   if verb == 'hold' then
@@ -65,34 +44,24 @@ local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or w
   if type(answer) == 'table' then return answer.err end
 end
 
-local verbs, proofs, run
-local function join() -- only in a call that uses such verbs
-  verbs, proofs = {}, {}
-  local time -- of the call
-  local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for them
-    if field == 'bytes' then return whole() end
-    time = time or call('TIME')
-    return time[1] * 1000 + time[2] / 1000
-  end})
-  local row, keys, args
-  function run(steps, verb, at) -- a verb or its proof: nil, or why it is refused, and the key
-    if row ~= at then
-      local n = ARGV[at + 2] + 0
-      row, job.ticket, keys, args = at, ticket, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
-      for i = 1, n do keys[i] = KEYS[ARGV[at + 2 + i] + 0] end
-    end
-    local ok, why, key = pcall(steps[verb], job, keys, args)
-    if why or not ok then return type(why) == 'table' and why.err or tostring(why), key or keys[1] or '', keys[1] or '' end
-  end
---@verbs
+local function typedkey(k) return typed(KEYS[k], sub(types, k, k)) end
+local row, keys, args
+local function read(at) -- the keys and arguments of the verb at a row
+  if row == at then return end
+  local n = ARGV[at + 2] + 0
+  row, keys, args = at, {}, {unpack(ARGV, at + 3 + n, at + 1 + ARGV[at + 1])}
+  for i = 1, n do keys[i] = KEYS[ARGV[at + 2 + i] + 0] end
 end
 local function proven(verb, at) -- all keys of the verb at a row, and what the verb proves itself
   if not verbs then join() end
   for i = at + 3, at + 2 + ARGV[at + 2] do
-    local why, key = typed(ARGV[i] + 0)
+    local why, key = typedkey(ARGV[i] + 0)
     if why then return why, key end
   end
-  if proofs[verb] then return run(proofs, verb, at) end
+  if proofs[verb] then
+    read(at)
+    return run(proofs, verb, keys, args)
+  end
 end
 
 -- prove and write go through a job's rows. They return nil, or why the job is refused, and the key.
@@ -106,7 +75,7 @@ local function prove(at, last, first) -- '', the answer and the key where a guar
       if type(answer) == 'table' then why = answer.err
       elseif tostring(answer or '') ~= ARGV[at + 3] then return '', tostring(answer or ''), key end
     elseif c < 91 or owns[verb] then
-      if not first then why, key = typed(ARGV[at + 2] + 0) end
+      if not first then why, key = typedkey(ARGV[at + 2] + 0) end
     elseif c < 126 then
       why, key, of = proven(verb, at)
     end
@@ -133,15 +102,12 @@ local function write(at, last)
       why = own(verb, key, ARGV[at + 3], ARGV[at + 4], ARGV[at + 5])
     else
       if soft then why, key = proven(verb, at) end
-      if not why then why, key = run(verbs, verb, at) end
+      if not why then
+        read(at)
+        why, key = run(verbs, verb, keys, args)
+      end
     end
     if why and soft then refuse('', why, key) elseif why then return why, key end
     at = to + 1
   end
-end
-local function finish(left) -- the answer
-  reply[4] = #left
-  for i = 1, #left do reply[#reply + 1] = left[i] end
-  for i = 1, #filled do reply[#reply + 1] = filled[i] end
-  return reply
 end

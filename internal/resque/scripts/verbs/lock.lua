@@ -2,8 +2,12 @@
 -- length of the holder's id, the id and the lock's value. It is asked what to do if the job may take the
 -- lock all the same: in the holder's place, or because the holder was not seen for long.
 --
--- keys  lock   args  id, until what the job holds it, the lock's TTL in ms, '1' to replace a holder,
---                    for how many ms a holder that was seen is believed
+-- A refused job is counted: see parts/refusals.lua.
+--
+-- keys  lock, count of refusals
+-- args  id, until what the job holds it, the lock's TTL in ms, '1' to replace a holder,
+--       for how many ms a holder that was seen is believed
+--@refusals
 local function now(job) return string.format('%.0f', math.floor(job.now)) end
 function proofs.lock(job, keys, args)
   local held = try('HGETALL', keys[1])
@@ -12,6 +16,7 @@ function proofs.lock(job, keys, args)
   local time = now(job)
   local hold, seen = string.match(held[2], '^(%S*) %S* (%d+) ')
   local stays = args[4] ~= '1' and (hold == 'time' or seen and time - seen < args[5] + 0)
+  if args[4] ~= '1' then count(job, keys[2], held[1], args[3]) end
   return stays and '' or '?', time .. ' ' .. #held[1] .. ' ' .. held[1] .. held[2]
 end
 function verbs.lock(job, keys, args)

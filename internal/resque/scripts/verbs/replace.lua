@@ -1,11 +1,12 @@
 -- Puts a job in the place of the one that holds its lock, if the holder still waits: lock and both jobs in
 -- one step. In the same queue the job takes the holder's position. The proof says 'changed' if the lock has
--- another value, and 'gone' if the holder does not wait.
+-- another value, and 'gone' if the holder does not wait. Then the job is refused, and counted as by the verb lock.
 --
--- keys  lock, queues, schedule, queue of the holder, queue of the job or the schedule
+-- keys  lock, queues, schedule, queue of the holder, queue of the job or the schedule, count of refusals
 -- args  id, until what the job holds the lock, the lock's TTL in ms, due time in ms or '', name of the job's
 --       queue, how much of its bytes precedes the payload, id of the holder, its value of the lock, how much
 --       of that precedes the member of the schedule, how much of the member the payload
+--@refusals
 local found = {} -- by job: the holder waits. Only who takes the lock moves the holder.
 local function holder(args)
   local member = string.sub(args[8], args[9] + 1)
@@ -15,6 +16,7 @@ function proofs.replace(job, keys, args)
   if call('HGET', keys[1], args[7]) ~= args[8] then return '?', 'changed' end
   local member, payload = holder(args)
   if not found[job.ticket] and not call('ZSCORE', keys[3], member) and not call('LPOS', keys[4], payload) then
+    count(job, keys[6], args[7], args[3])
     return '?', 'gone'
   end
   found[job.ticket] = true

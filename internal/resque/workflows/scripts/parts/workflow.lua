@@ -36,6 +36,7 @@
 --           a<adder>  '<count> <hash> <letter> <letters> <join> <joins> <scope> <scopes>': what was added, then what
 --           is reserved
 --           stalled  '<first>+<count>,… <why>': lost steps, or '-'     round  of Retry
+--           t<j>   traceparents of members of join j that have ended, with commas between: of 32 at most
 --           looked   since when (ms) no letter has moved, and BITCOUNT     over  '<state> <ms>': since when it is in it
 -- Template  'letter mode of delay ttl cut last record'. record: '<length>:<queue><payload>'. delay: ms, or @ms since
 --           1970. ttl: ms until the job is too old; expires_at goes in behind byte last. Values go in behind byte cut,
@@ -72,6 +73,10 @@ local function place(text)
     places[text] = p
   end
   return p
+end
+
+local function joined(traces, more) -- traceparents have 55 bytes
+  return sub((traces == '' and '' or traces .. ',') .. more, 1, 32 * 56 - 1)
 end
 
 -- Nearly all calls of arrive are of a member that is not the last of its join. All others make these functions first.
@@ -240,6 +245,11 @@ local function functions()
       list[#list + 1] = payload
     else w.due[#w.due + 1] = format('%.0f', due) w.due[#w.due + 1] = record end
   end
+  local function following(w, record) -- with the traceparents of what a traced step follows, in the field before wf
+    local head = w.after and w.after ~= '' and match(record, '^(.*)"wf":"')
+    if not head or sub(head, -11) ~= '"after":"",' then return record end
+    return sub(head, 1, -3) .. w.after .. '",' .. sub(record, #head + 1)
+  end
   local function due(w, delay) -- ms from now, or @ms since 1970
     local at = match(delay, '^@(%d+)$')
     return math.max(w.now, at and tonumber(at) or w.now + delay)
@@ -266,7 +276,7 @@ local function functions()
     if ttl ~= '0' then
       record = sub(record, 1, last + #given) .. format(',"expires_at":%.0f', time + ttl) .. sub(record, last + #given + 1)
     end
-    enqueue(w, record, time)
+    enqueue(w, following(w, record), time)
   end
   local function send(w, first, count) -- waiting steps
     if count > 1 then fetch(w, 's', first, math.min(count, MOST)) end
@@ -323,6 +333,7 @@ local function functions()
     if not J or J.kind == 'z' then return end
     if J.left == 0 and not w.held and (w.halted or J.stopped == 0) then
       if J.kind == 'g' and J.bad > 0 and not w.halted and not ready(w, J) then return end
+      w.after = w.trace and field(w, 't' .. j)
       to = finished(w, J)
       handler(w, J.over)
     end
@@ -330,7 +341,11 @@ local function functions()
     if J.left == 0 and J.kind ~= 'z' and w.state ~= 'done' and waits then
       put(w, 'held', format('%.0f', number(w, 'held') + 1)) -- only the sweep settles it
     end
+    local own = w.trace
+    if own and to ~= 'b' then w.trace = field(w, 't' .. j) or '' end -- what follows the branch follows its last steps
     report(w, J, to)
+    w.trace = own
+    if own and J.kind == 'z' and field(w, 't' .. j) then put(w, 't' .. j, false) end
   end
   function member(w, joins, n, borne, to) -- letter n, a member of these joins, becomes to
     local was = letter(w, n)
@@ -344,6 +359,7 @@ local function functions()
         count(J, before, borne, -1)
         count(J, how, borne, 1)
         J.changed = true
+        if how and w.trace and w.trace ~= '' then put(w, 't' .. j, joined(field(w, 't' .. j) or '', w.trace)) end
         settle(w, j)
       end
     end
@@ -411,6 +427,7 @@ local function functions()
       if to == 'x' then add(w, 'off', 1)
       else
         failed(w, n, at, fatal, result)
+        w.after = w.trace
         if w.state ~= 'cancelled' and w.state ~= 'expired' then
           for _, h in ipairs(handlers) do handler(w, h) end
         end

@@ -6,6 +6,7 @@
 --         go:schedule, the queue that the place names, and the job's own queue: nearly all calls leave them unread
 --       5 result (d) or failure (f), JSON, or ''   6 the template that sends the step once more (f, x)
 --       of an x: 7 how many bytes of the record stand before the payload   8 name of the job's own queue, or ''
+--       of a traced workflow: 9 the traceparent of the run; -: none
 --
 -- The proof reads, decides and builds every command; the verb only sends them. So a call that is refused has written
 -- nothing. Refused: WRONGTYPE, and a missing permission. After any other error, which only damaged data brings, the job
@@ -13,7 +14,7 @@
 -- d; letters or workflow gone) changes nothing. A job that was not run because its workflow was halted goes back to the
 -- head of its queue if the workflow runs by now.
 --@workflow
-local made, all, counters, stored -- made: functions(); the others are what the proof leaves to the verb
+local made, all, counters, stored, traced -- made: functions(); the others are what the proof leaves to the verb
 local last = {} -- the join that the verb wrote last: members of one join often end in one commit
 
 local function rest(keys, numbers) -- keys with those that few calls need
@@ -34,6 +35,7 @@ local function follow(job, keys, args, was, left) -- what few calls do: the func
   local w = made.open(rest(keys, args[4]), at.queue, job.now)
   if not w then return end
   w.letters[s], w.seen[at.name] = was, left
+  w.trace = args[9] and (args[9] == '-' and '' or args[9])
   if to == 'x' and not w.halted then back(made, w, job, args)
   elseif w.state == 'done' then made.mark(w, s, to)
   else made.ended(w, s, was, to, args[3], args[5] or '', args[6] or '') end
@@ -56,12 +58,13 @@ local function decide(job, keys, args)
   if to == 'd' and ends and at.letter == '-' and left and left ~= '1' and left ~= '0' then
     counters = left - 1 .. behind
     stored = given ~= '' and at.kept ~= '0' and 'r' .. (at.result == '-' and s or at.result)
+    traced = args[9] and args[9] ~= '-' and joined(call('HGET', keys[2], 't' .. at.joins) or '', args[9])
     return
   end
   return follow(job, keys, args, was, text)
 end
 function proofs.arrive(job, keys, args)
-  all, counters, stored = nil, nil, nil
+  all, counters, stored, traced = nil, nil, nil, nil
   local ok, why, key = pcall(decide, job, keys, args)
   if ok then return why, key end
   why = type(why) == 'table' and why.err or tostring(why)
@@ -75,6 +78,7 @@ function verbs.arrive(_, keys, args)
   if counters then
     local name = place(args[3]).name
     if stored then call('HSET', keys[2], name, counters, stored, args[5]) else call('HSET', keys[2], name, counters) end
+    if traced then call('HSET', keys[2], 't' .. place(args[3]).joins, traced) end
     call('SETRANGE', keys[1], args[1], args[2])
     last.hash, last.name, last.text = keys[2], name, counters
   elseif all then

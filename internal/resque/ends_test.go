@@ -1,0 +1,121 @@
+package resque
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// endsMark is a verb that leaves a job whose list has an element "stay", refuses one whose hash says so, and else writes.
+var endsMark = NewVerb("endsmark", `
+function proofs.endsmark(job, keys, args)
+  if call('LINDEX', keys[2], 0) == 'stay' then return '' end
+  if call('HGET', keys[1], 'refuse') then return 'REFUSED as asked', keys[1] end
+end
+function verbs.endsmark(job, keys, args)
+  call('HSET', keys[1], args[1], job.ticket .. ' ' .. (job.bytes or ''))
+  call('RPUSH', keys[2], unpack(args))
+  fills(keys[2])
+end`)
+
+// Whatever ends there are, an exchange writes and answers what commit.lua does: with keys of wrong types, tickets that
+// are not in the record, and after the process was found dead.
+func TestExchangeEndsAsCommitDoes(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	s := w.s
+	keys := []Key{s.HashKey("h1"), s.HashKey("h2"), s.ListKey("l1"), s.ListKey("l2"), s.ZSetKey("z"), s.SetKey("s")}
+	rapid.Check(t, func(rt *rapid.T) {
+		row := func() Effect {
+			n := rapid.IntRange(0, 2).Draw(rt, "value")
+			h, l := keys[rapid.IntRange(0, 1).Draw(rt, "hash")], keys[rapid.IntRange(2, 3).Draw(rt, "list")]
+			var e Effect
+			switch rapid.IntRange(0, 7).Draw(rt, "row") {
+			case 0:
+				e = Command("HSET", h, "f", n)
+			case 1:
+				e = Command("HINCRBY", h, "n", int64(n))
+			case 2:
+				e = Command("RPUSH", l, fmt.Append(nil, "v", n))
+			case 3:
+				e = Command("ZADD", keys[4], n, fmt.Sprint("m", n))
+			case 4:
+				e = Command("SREM", keys[5], "a", fmt.Sprint("b", n))
+			case 5:
+				e = Command("SET", s.AnyKey("any"), n)
+			case 6:
+				e = endsMark.Effect([]Key{h, l}, fmt.Sprint("a", n), "b")
+			default:
+				e = endsMark.Effect([]Key{h, l}, "c")
+			}
+			if rapid.Bool().Draw(rt, "soft") {
+				e = e.Soft()
+			}
+			return e
+		}
+		var ended []Ended
+		for ticket := range int64(rapid.IntRange(1, 8).Draw(rt, "ends")) {
+			e := Ended{Ticket: ticket + 1, Counts: rapid.SampledFrom([]Counts{CountsDone, CountsFailed, CountsNothing}).Draw(rt, "counts")}
+			for range rapid.IntRange(0, 3).Draw(rt, "rows") {
+				e.Effects = append(e.Effects, row())
+			}
+			ended = append(ended, e)
+		}
+		gone := rapid.SliceOf(rapid.Int64Range(1, 8)).Draw(rt, "not in the record")
+		spoiled := rapid.SliceOfN(rapid.SampledFrom(keys), 0, 2).Draw(rt, "spoiled")
+		found, says := rapid.Bool().Draw(rt, "found dead"), rapid.IntRange(0, 3).Draw(rt, "says")
+		begin := func() *proc {
+			w.do("FLUSHDB")
+			m := w.enter("p")
+			for ticket := range int64(8) {
+				if !slices.Contains(gone, ticket+1) {
+					w.do("HSET", s.inflight("p"), ticket+1, fmt.Sprint("3:lowj", ticket))
+				}
+			}
+			w.do("SADD", keys[5].name, "a", "b1", "c")
+			switch says {
+			case 0:
+				w.do("HSET", keys[0].name, "refuse", 1)
+			case 1:
+				w.do("RPUSH", keys[2].name, "stay")
+			case 2:
+				w.do("HSET", keys[0].name, "n", "no number")
+			}
+			for _, k := range spoiled {
+				w.spoil(k.name)
+			}
+			if found {
+				w.do("SET", s.reaped("p"), 1)
+			}
+			return m
+		}
+		begin()
+		c, err := s.commit(w.c, s.byProcess("p", 1), ended)
+		w.must(err)
+		want := w.dump()
+
+		m := begin()
+		x := Exchange{Ended: ended}
+		out := m.turn(x)
+		var p parted
+		if p.part(ended); len(p.apart) > 0 {
+			rt.Fatalf("commit.lua has committed the ends: %v", ended)
+		}
+		w.same("keys", want, w.dump())
+		w.same("refused", refused(c.refusals()), refused(out.Refused))
+		w.same("missing", c.missing, out.Missing)
+		w.same("written", c.filled, append([]string{}, out.Wrote...))
+		if t.Failed() {
+			rt.Fatalf("ends: %+v", ended)
+		}
+	})
+}
+
+func refused(all []Refusal) (texts []string) {
+	for _, r := range all {
+		texts = append(texts, fmt.Sprintf("%d %s %t", r.Ticket, r.Key, r.Left()))
+	}
+	return texts
+}

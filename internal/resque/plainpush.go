@@ -1,0 +1,166 @@
+package resque
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/clock"
+	"github.com/goworker/goworker/internal/conn"
+)
+
+const (
+	// fewestPlain is from how many plain jobs of one queue on a push goes without a script: of fewer, MULTI and EXEC cost more than
+	// they save.
+	fewestPlain = 32
+	// typesFor is how long Types believes what a script has proven.
+	typesFor = time.Second
+)
+
+// Types remembers that a script has found a queue to be a list, and the names of queues to be a set. For a second, pushes of many
+// plain jobs to that queue then do without the script, in which each payload becomes a string of Lua: they are SADD and RPUSH in one
+// transaction. The zero value is ready. It is safe for concurrent use.
+type Types struct {
+	mu     sync.Mutex
+	key    string // of the queue that was proven last
+	proven time.Time
+	asked  bool // whether the user may run transactions
+	never  bool // he may not
+}
+
+// believe reports whether the type of a queue is known. asked says that transactions are permitted.
+func (t *Types) believe(key string) (known, asked bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.never && t.key == key && clock.Since(clock.System, t.proven) < typesFor, t.asked
+}
+
+func (t *Types) prove(key string) {
+	now := clock.System.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.key, t.proven = key, now
+}
+
+// forget has the next push prove the types.
+func (t *Types) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.key = ""
+}
+
+// permit says whether the user may run transactions.
+func (t *Types) permit(yes bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked, t.never = yes, !yes
+}
+
+// pushMany pushes many plain jobs of one queue in a transaction. done is false if a script is to push them: nothing was written, but
+// perhaps the queue's name.
+func (s Store) pushMany(c redis.Conn, b *Bulk) (done bool, err error) {
+	if b.Types == nil || s.replicas > 0 || len(b.queues) != 1 || len(b.jobs) < fewestPlain || b.hashes != nil || len(b.jobs) > maxPushArgs-2 {
+		return false, nil
+	}
+	queue, names := b.queues[0].name, s.KeyOfNames(b.queues[0].name)
+	key := s.KeyOfQueue(queue)
+	known, asked := b.Types.believe(key)
+	if !known {
+		return false, nil
+	}
+	if !asked { // in a transaction that the user may not begin the commands would be carried out one by one
+		_, begun, refused, err := transaction(c)
+		if err != nil {
+			return true, err // no job was sent
+		}
+		if b.Types.permit(begun && refused == nil); !begun || refused != nil {
+			return false, nil
+		}
+	}
+	replies, begun, refused, err := transaction(c, b.manyArgs(key, names)...)
+	if b.doubt = err != nil; b.doubt {
+		return true, err
+	}
+	if !begun || refused != nil {
+		b.Types.forget()
+		b.Types.permit(begun && conn.Classify(refused) != conn.KindNoPerm)
+	}
+	if refused != nil {
+		return false, nil // the script says what is wrong, if it still is
+	}
+	named, isNamed := replies[0].(redis.Error)
+	_, isPushed := replies[1].(int64)
+	if isNamed || !isPushed {
+		b.Types.forget()
+	}
+	if !isPushed {
+		return false, nil
+	}
+	b.pushed, b.units[0].over = 1, true
+	if isNamed { // not with %w: the call must not be made again
+		return true, fmt.Errorf("%s are in the list %s, so do not enqueue them again; but %s could not take the queue's name, without which workers of all queues "+
+			"do not find it; repair that key: %v", Plural(len(b.jobs), "job"), key, names, named)
+	}
+	return true, nil
+}
+
+// manyArgs returns the commands that push many jobs of one queue.
+func (b *Bulk) manyArgs(key, names string) (commands [][]any) {
+	jobs := make([]any, 2, 2+len(b.jobs))
+	jobs[0], jobs[1] = "RPUSH", key
+	start := 0
+	for _, j := range b.jobs {
+		jobs = append(jobs, b.buf[start:j.end:j.end])
+		start = j.end
+	}
+	commands = [][]any{{"SADD", names, b.queues[0].name}, jobs}
+	if b.aside.verb != "" {
+		commands = append(commands, append([]any{b.aside.verb[1:], b.aside.keys[0].name}, b.units[0].aside...))
+	}
+	return commands
+}
+
+// transaction runs commands as one. Nothing of them was done if it is refused. An error of the connection leaves that open. begun is
+// false if Redis let no transaction begin, and so carried out each command by itself.
+func transaction(c redis.Conn, commands ...[]any) (replies []any, begun bool, refused, err error) {
+	commands = append(append([][]any{{"MULTI"}}, commands...), []any{"EXEC"})
+	for _, command := range commands {
+		if err := c.Send(command[0].(string), command[1:]...); err != nil {
+			return nil, false, nil, err
+		}
+	}
+	if err := c.Flush(); err != nil {
+		return nil, false, nil, err
+	}
+	for range commands {
+		reply, err := c.Receive()
+		if isRefusal(err) {
+			reply = err
+		} else if err != nil {
+			return nil, false, nil, err
+		}
+		replies = append(replies, reply)
+	}
+	last := len(replies) - 1
+	if _, no := replies[0].(error); no {
+		return replies[1:last], false, nil, nil
+	}
+	done, ok := replies[last].([]any)
+	if ok && len(done) == last-1 {
+		return done, true, nil, nil
+	}
+	if err, no := replies[last].(error); no && !strings.HasPrefix(err.Error(), "EXECABORT") { // the transaction goes on
+		if _, err := c.Do("DISCARD"); err != nil {
+			_ = c.Close()
+		}
+	}
+	for _, reply := range replies { // why a command was not taken comes before that the transaction was given up
+		if refused, no := reply.(error); no {
+			return nil, true, refused, nil
+		}
+	}
+	return nil, false, nil, ErrAnswer
+}

@@ -1,0 +1,196 @@
+package resque
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// manyOf are many plain jobs of queue q, the first of which has this number. Each has an id whose cancel its push lifts.
+func manyOf(t *testing.T, types *Types, first int) *Bulk {
+	t.Helper()
+	b := &Bulk{Types: types}
+	for i := first; i < first+2*fewestPlain; i++ {
+		if _, err := b.Encode("J", []any{i}); err != nil {
+			t.Fatal(err)
+		}
+		b.Beside(effect("ZREM", anyKey("resque:go:cancelled"), fmt.Sprint("id", i)))
+		if err := b.Put(Place{Queue: "q"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+// For a second after a script has proven the types, many plain jobs go without it.
+func TestPushManyWithoutScript(t *testing.T) {
+	a := newAdmin(t)
+	types := new(Types)
+	commands := func() (names []string) {
+		for i := range 3 {
+			a.Do(t, "DEL", "resque:queue:q", "resque:queues")
+			a.Do(t, "ZADD", "resque:go:cancelled", 1, fmt.Sprint("id", 100*i))
+			monitor := a.Monitor(t)
+			if i > 0 {
+				if types.key != "resque:queue:q" {
+					t.Errorf("after push %d the type of %q is known", i, types.key)
+				}
+				types.prove("resque:queue:q") // however long the push before took
+			}
+			b := manyOf(t, types, 100*i)
+			if err := a.PushBulk(a.c, b); err != nil || !b.Done() || b.InDoubt() {
+				t.Fatal(err)
+			}
+			var said []string
+			for _, c := range monitor.Commands() {
+				said = append(said, strings.ToUpper(c[0]))
+			}
+			names = append(names, strings.Join(said, " "))
+			jobs := a.List(t, "LRANGE", "resque:queue:q", 0, -1)
+			if len(jobs) != 2*fewestPlain || !strings.Contains(jobs[0], fmt.Sprintf("[%d]", 100*i)) || !slices.Equal(a.List(t, "SMEMBERS", "resque:queues"), []string{"q"}) ||
+				a.Int(t, "ZCARD", "resque:go:cancelled") != 0 {
+				t.Errorf("push %d: %q", i, jobs)
+			}
+		}
+		return names
+	}
+	names := commands()
+	if !strings.Contains(names[0], "EVAL") || names[1] != "MULTI EXEC MULTI SADD RPUSH ZREM EXEC" || names[2] != "MULTI SADD RPUSH ZREM EXEC" {
+		t.Errorf("commands %q", names)
+	}
+	small := &Bulk{Types: types}
+	if err := small.Add("q", "J", nil); err != nil {
+		t.Fatal(err)
+	}
+	monitor := a.Monitor(t)
+	if err := a.PushBulk(a.c, small); err != nil || len(monitor.Commands()) != 1 {
+		t.Errorf("one job: %v, %q", err, monitor.Commands())
+	}
+}
+
+// What has changed since the types were proven is refused as by the script, and nothing is pushed. Only where the names of queues have become
+// something else the jobs are there, and the error says so.
+func TestPushManyAfterAChange(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change [][]any
+		want   []string // in the error; nil: there is none
+		there  bool
+	}{
+		"nothing":             {nil, nil, true},
+		"the queue":           {[][]any{{"DEL", "resque:queue:q"}, {"SET", "resque:queue:q", "x"}}, []string{"WRONGTYPE", "64 jobs to queue q"}, false},
+		"the names":           {[][]any{{"DEL", "resque:queues"}, {"SET", "resque:queues", "x"}}, []string{"WRONGTYPE", "64 jobs are in the list resque:queue:q", "do not enqueue them again", "resque:queues"}, true},
+		"both":                {[][]any{{"FLUSHALL"}, {"SET", "resque:queues", "x"}, {"SET", "resque:queue:q", "x"}}, []string{"WRONGTYPE"}, false},
+		"what lies beside":    {[][]any{{"SET", "resque:go:cancelled", "x"}}, nil, true},
+		"memory":              {[][]any{{"CONFIG", "SET", "maxmemory", "1"}}, []string{"OOM"}, false},
+		"the right to RPUSH":  {[][]any{{"ACL", "SETUSER", "u", "-rpush"}}, []string{"+rpush"}, false},
+		"the right to MULTI":  {[][]any{{"ACL", "SETUSER", "u", "-multi", "-exec"}}, nil, true},
+		"the right to EXEC":   {[][]any{{"ACL", "SETUSER", "u", "-exec"}}, nil, true},
+		"the right to ZREM":   {[][]any{{"ACL", "SETUSER", "u", "-zrem"}}, nil, true},
+		"scripts are unknown": {[][]any{{"SCRIPT", "FLUSH"}}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdmin(t)
+			a.Do(t, "ACL", "SETUSER", "u", "on", "nopass", "~*", "+@all")
+			if _, err := a.c.Do("AUTH", "u", ""); err != nil {
+				t.Fatal(err)
+			}
+			types := new(Types)
+			for i := range 2 { // so that transactions are asked about
+				types.prove("resque:queue:q")
+				if err := a.PushBulk(a.c, manyOf(t, types, 100*i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, command := range tt.change {
+				a.Do(t, command[0].(string), command[1:]...)
+			}
+			types.prove("resque:queue:q") // however long the change has taken
+			b := manyOf(t, types, 1000)
+			err := a.PushBulk(a.c, b)
+			if tt.want == nil && err != nil || tt.want != nil && err == nil || b.InDoubt() || b.Done() != tt.there {
+				t.Errorf("%v; done %t, in doubt %t", err, b.Done(), b.InDoubt())
+			}
+			for _, text := range tt.want {
+				if err != nil && !strings.Contains(err.Error(), text) {
+					t.Errorf("%q does not say %q", err, text)
+				}
+			}
+			a.Do(t, "CONFIG", "SET", "maxmemory", "0")
+			there := 0
+			if a.Text(t, "TYPE", "resque:queue:q") == "list" {
+				for _, job := range a.List(t, "LRANGE", "resque:queue:q", 0, -1) {
+					if strings.Contains(job, "[10") && len(job) > len(`{"class":"J","args":[100]}`) {
+						there++
+					}
+				}
+			}
+			if want := map[bool]int{true: 2 * fewestPlain}[tt.there]; there != want {
+				t.Errorf("%d jobs are there, want %d", there, want)
+			}
+		})
+	}
+}
+
+// A connection that breaks leaves it open whether the jobs are there.
+func TestPushManyOverABrokenConnection(t *testing.T) {
+	a := newAdmin(t)
+	types := new(Types)
+	for i := range 2 {
+		types.prove("resque:queue:q")
+		if err := a.PushBulk(a.c, manyOf(t, types, 100*i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	types.prove("resque:queue:q")
+	b := manyOf(t, types, 1000)
+	if err := a.PushBulk(breaking{a.c}, b); !errors.Is(err, io.EOF) || !b.InDoubt() || b.Done() {
+		t.Errorf("%v; done %t, in doubt %t", err, b.Done(), b.InDoubt())
+	}
+}
+
+// breaking is a connection that breaks before an answer.
+type breaking struct{ redis.Conn }
+
+func (breaking) Receive() (any, error) { return nil, io.EOF }
+
+// replied is a connection with the answers of Redis to a transaction. said is what came after them.
+type replied struct {
+	redis.Conn
+	replies []any
+	said    []string
+}
+
+func (r *replied) Send(string, ...any) error { return nil }
+func (r *replied) Flush() error              { return nil }
+func (r *replied) Close() error              { r.said = append(r.said, "closed"); return nil }
+func (r *replied) Do(command string, _ ...any) (any, error) {
+	r.said = append(r.said, command)
+	return "OK", nil
+}
+func (r *replied) Receive() (any, error) {
+	reply := r.replies[0]
+	r.replies = r.replies[1:]
+	if err, no := reply.(error); no {
+		return nil, err
+	}
+	return reply, nil
+}
+
+// A transaction that EXEC has given up is over: its connection serves on, so that the script says what was wrong.
+func TestTransactionGivenUp(t *testing.T) {
+	t.Parallel()
+	c := &replied{replies: []any{"OK", "QUEUED", redis.Error("EXECABORT Transaction discarded because of: OOM no memory")}}
+	if _, begun, refused, err := transaction(c, []any{"RPUSH", "q", "j"}); !begun || refused == nil || err != nil || len(c.said) > 0 {
+		t.Errorf("begun %t, refused %v, error %v; then %q", begun, refused, err, c.said)
+	}
+	c = &replied{replies: []any{"OK", "QUEUED", redis.Error("NOPERM no exec")}}
+	if _, begun, refused, err := transaction(c, []any{"RPUSH", "q", "j"}); !begun || refused == nil || err != nil || !slices.Equal(c.said, []string{"DISCARD"}) {
+		t.Errorf("begun %t, refused %v, error %v; then %q", begun, refused, err, c.said)
+	}
+}
