@@ -86,7 +86,7 @@ var failureFaults = []fault{
 	{number: 30, name: "class", plant: func(w *world) { w.failed(`{"class":"Mail","args":[1]}`, `{"args":[1]}`) }, expect: "has a payload without a class"},
 	{number: 30, name: "worker", plant: func(w *world) { w.failed(`"worker":"vm:1:mail",`, "") }, expect: "has no worker"},
 	{number: 30, name: "time", plant: func(w *world) { w.failed(`"2026/11/21 11:38:58 UTC"`, "5") }, expect: "has no time"},
-	{number: 30, name: "empty", plant: func(w *world) { w.do("RPUSH", "~failed", "") }, expect: "is empty"},
+	{number: 30, name: "empty", plant: func(w *world) { w.do("RPUSH", "~failed", "") }, expect: "is empty", remedy: `failed 0 ''`},
 	{number: 30, name: "no JSON", plant: func(w *world) { w.do("RPUSH", "~failed", "{") }, expect: "is no JSON object"},
 	{number: 30, name: "in the middle of a long list of a queue", plant: func(w *world) {
 		w.do("SADD", "~failed_queues", "mail_failed")

@@ -137,6 +137,8 @@ func TestMixed(t *testing.T) {
 		"pauses and limits":             (*fleet).pauses,
 		"ages of queues and the keeper": (*fleet).ages,
 		"an idle process":               (*fleet).idle,
+		"rolled and rolled back":        (*fleet).rolls,
+		"the way back":                  (*fleet).goesBack,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,9 +286,23 @@ func (f *fleet) ages() {
 		return !d.At.IsZero() && d.Method != resque.AgeCounted
 	})
 	f.eventually("the jobs of both are done", func() bool { return f.by("a-older") > 0 && f.by("z-newer") > 0 })
+	f.historyOfThis("z-newer")
 	if d := f.depth(); d.Method == resque.AgeCounted {
 		f.t.Errorf("a queue of the older release is counted: %+v", d)
 	}
 	old.end(syscall.SIGTERM)
 	f.eventually("the keeper counts", func() bool { f.push("Note", "last"); return f.depth().Method == resque.AgeCounted })
+}
+
+// historyOfThis waits until the history has the jobs that the process of this release ran, and none of the older one's.
+func (f *fleet) historyOfThis(hostname string) {
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: f.redis.URI()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer client.Close()
+	f.eventually("the history has what the process of this release ran, and no more", func() bool {
+		h, err := client.Inspect().History(f.t.Context(), inspect.HistoryQuery{})
+		return err == nil && h.Total().Jobs().Processed == int64(f.by(hostname))
+	})
 }

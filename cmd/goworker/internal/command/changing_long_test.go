@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -107,7 +108,7 @@ func TestInterrupted(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			between := server.StartProxy(t)
-			const most = 80 // four steps, one a second
+			const most = 600 // thirty steps, one a second: it is not done before it is interrupted
 			for n := range most {
 				server.Do(t, "RPUSH", "resque:failed", fmt.Sprintf(`{"failed_at":"2026/11/21 12:00:00 UTC","payload":{"class":"A","args":[%d]},"queue":"mail"}`, n))
 			}
@@ -141,7 +142,10 @@ func TestInterrupted(t *testing.T) {
 			}
 			between.Refuse(false)
 			server.Do(t, "DEL", "resque:go:operating") // the lease of the one that lost Redis is over
-			if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "80 jobs put back") {
+			key := "resque:go:operation:" + server.List(t, "ZRANGE", "resque:go:operations", 0, -1)[0]
+			fast := strings.Replace(server.Text(t, "HGET", key, "plan"), `"Pace":20,`, `"Pace":0,`, 1)
+			server.Do(t, "HSET", key, "plan", fast) // the test does not wait for the other steps
+			if code, out, errs := run(t, append(strings.Fields(line[1]), "--yes")...); code != exitDone || !strings.Contains(out, "600 jobs put back") {
 				t.Errorf("resume: %d %s %s", code, out, errs)
 			}
 			jobs := server.List(t, "LRANGE", "resque:queue:mail", 0, -1)
@@ -174,13 +178,13 @@ func TestUndoInterrupted(t *testing.T) {
 	}
 	id := server.List(t, "ZRANGE", "resque:go:operations", 0, -1)[0]
 	slow := server.StartProxy(t)
-	slow.Delay(50 * time.Millisecond)
+	slow.Delay(100 * time.Millisecond) // so that it is not done before it is interrupted
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var o, e output
 	ended := make(chan int, 1)
 	go func() {
-		ended <- Run(ctx, []string{"operations", "undo", id, "--yes", "--timeout=30s", "--uri=redis://" + slow.Addr}, none, &o, &e)
+		ended <- Run(ctx, []string{"operations", "undo", id, "--yes", "--timeout=1m", "--uri=redis://" + slow.Addr}, none, &o, &e)
 	}()
 	redistest.Eventually(t, time.Minute, "a queue is put back", func() bool {
 		return len(ended) > 0 || back() > 0
@@ -370,6 +374,13 @@ func TestDevFleet(t *testing.T) {
 				waiting, _ := redis.Int(c.Do("LLEN", push[2]))
 				return n > 5 && waiting == 0 && strings.Contains(o.String(), "QUEUE") && strings.Contains(o.String(), "mail")
 			})
+			address := regexp.MustCompile(`(?m)^The dashboard is at (http://127\.0\.0\.1:\d+/)\?token=(\S+)$`).FindStringSubmatch(o.String())
+			if address == nil {
+				t.Fatalf("it prints no address of a dashboard:\n%s", o.String())
+			}
+			if status, text := call(t, "GET", address[1]+"queues", "", "Authorization", "Bearer "+address[2]); status != http.StatusOK || !strings.Contains(text, "payments") {
+				t.Errorf("the dashboard: %d %s", status, text)
+			}
 			if inside := strings.Contains(e.String(), "inside this process"); inside != (server == "no-such-server") {
 				t.Errorf("on stderr it said %q", e.String())
 			}
@@ -378,6 +389,16 @@ func TestDevFleet(t *testing.T) {
 				t.Errorf("it ended with %d\n%s", code, e.String())
 			}
 		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var o, e output
+	ended := make(chan int, 1)
+	go func() { ended <- Run(ctx, []string{"dev", "--no-dashboard"}, none, &o, &e) }()
+	redistest.Eventually(t, time.Minute, "it says how to push", func() bool { return strings.Contains(o.String(), "RPUSH") || len(ended) > 0 })
+	cancel()
+	if code := <-ended; code != exitDone || strings.Contains(o.String(), "dashboard") {
+		t.Errorf("--no-dashboard: it ended with %d\n%s%s", code, o.String(), e.String())
 	}
 	if code, _, errs := run(t, "dev", "--uri=redis://localhost:1"); code != exitUsage || !strings.Contains(errs, "of its own") {
 		t.Errorf("with another Redis: %d %s", code, errs)

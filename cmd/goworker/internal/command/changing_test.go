@@ -29,7 +29,7 @@ func typing(t *testing.T, stdin string, args ...string) (code int, out, errs str
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(&o)
 	root.SetErr(&e)
-	root.SetArgs(p.arranged(root, args))
+	root.SetArgs(p.arranged(root, patient(args)))
 	err := root.ExecuteContext(t.Context())
 	if err != nil {
 		fmt.Fprintln(&e, "goworker:", view.Lines(err.Error()))
@@ -236,7 +236,6 @@ func changedVerbs(t *testing.T) []changed {
 
 		{name: "differences", there: schedules, args: "schedule diff " + file, code: exitPartly, out: "added", errs: "3 schedules"},
 		{name: "wait", there: [][]any{queues}, args: "queues wait mail low --empty", out: "nothing waits"},
-		{name: "wait too long", there: mail, args: "queues wait mail --empty --timeout 50ms", code: exitDeadline, errs: "2 jobs"},
 		{name: "wait for what", args: "queues wait mail", code: exitUsage, errs: "--empty"},
 	}
 }
@@ -397,7 +396,7 @@ func TestProtected(t *testing.T) {
 		{"failed import FILE --yes=0", exitUsage}, {"failed import FILE --yes=2", exitDone},
 	} {
 		var o, e output
-		if code := Run(t.Context(), words(strings.ReplaceAll(tt.args, "FILE", failed)), lookup, &o, &e); code != tt.code {
+		if code := Run(t.Context(), patient(words(strings.ReplaceAll(tt.args, "FILE", failed))), lookup, &o, &e); code != tt.code {
 			t.Errorf("%s: %d and not %d\n%s%s", tt.args, code, tt.code, o.String(), e.String())
 		}
 	}

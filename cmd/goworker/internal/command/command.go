@@ -81,7 +81,7 @@ func (p *program) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; %s --help lists the flags", err, c.CommandPath())}
 	})
-	root.AddCommand(p.serve(), p.token(), p.imports(), p.man(), version())
+	root.AddCommand(p.serve(), p.token(), p.imports(), p.man(), sizes(), version())
 	for _, noun := range p.changing(p.nouns()) {
 		root.AddCommand(p.operates(noun))
 	}
@@ -112,10 +112,10 @@ func narrow(c *cobra.Command) {
 
 // groups are the parts of the list of commands; those that are in none come last.
 var groups = []struct{ title, commands string }{
-	{"What there is, and what is wrong:", "status doctor queues jobs failed delayed schedule workers processes limits locks"},
+	{"What there is, and what is wrong:", "status doctor dashboard queues jobs failed delayed schedule workers processes limits locks"},
 	{"Processes that run:", "inspect control events webhook"},
 	{"What happened, and taking it back:", "history log audit operations bin cancelled"},
-	{"Jobs in and out, and servers:", "enqueue import drain-to-ruby serve token bench dev"},
+	{"Jobs in and out, and servers:", "enqueue import drain-to-ruby serve token exporter sizing bench dev"},
 }
 
 func group(root *cobra.Command) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,8 +47,25 @@ func none(string) (string, bool) { return "", false }
 func run(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e output
-	code = Run(t.Context(), args, none, &o, &e)
+	code = Run(t.Context(), patient(args), none, &o, &e)
 	return code, o.String(), e.String()
+}
+
+// patient gives a command a minute for what it asks Redis, unless the test says how long it may take: on a busy machine the usual time may be
+// over before Redis is reached, and that of a search before it has seen all.
+func patient(args []string) []string {
+	command, _, err := (&program{lookup: none}).root().Find(args)
+	given := func(arg string) bool {
+		return strings.HasPrefix(arg, "--timeout") || strings.HasPrefix(arg, "--budget")
+	}
+	if err != nil || command.Flag("budget") == nil || slices.ContainsFunc(args, given) {
+		return args
+	}
+	flags := slices.Index(args, "--")
+	if flags < 0 {
+		flags = len(args)
+	}
+	return slices.Insert(slices.Clone(args), flags, "--timeout=1m", "--budget=1m")
 }
 
 // server starts goworker serve, and returns its address and a function that stops it and returns its exit code.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/dashboard"
 	"github.com/goworker/goworker/embedded"
 )
 
@@ -26,9 +28,10 @@ import (
 func (p *program) dev() *cobra.Command {
 	var pace float64
 	var perhaps string
+	var plain bool
 	c := p.long(&cobra.Command{
-		Use: "dev", Short: "Start a Redis, a worker, load and a live status, to play with", Args: noArguments,
-		Long: "dev starts redis-server where it is installed, else a Redis inside this process, and a worker with five sample classes. Jobs come until Ctrl-C. It keeps nothing, and\n" +
+		Use: "dev", Short: "Start a Redis, a worker, load and a dashboard, to play with", Args: noArguments,
+		Long: "dev starts redis-server where it is installed, else a Redis inside this process, and a worker with five sample classes. Jobs come until Ctrl-C. It prints the address of a dashboard. It keeps nothing, and\n" +
 			"touches no other Redis. The lines that it prints push jobs of other languages.",
 	}, func(ctx context.Context, o *operator, _ []string) error {
 		switch {
@@ -37,19 +40,20 @@ func (p *program) dev() *cobra.Command {
 		case !(pace > 0) || pace > 10_000:
 			return usagef("--rate takes a number of jobs a second, at most 10,000")
 		}
-		err := o.p.play(ctx, o, perhaps, pace)
+		err := o.p.play(ctx, o, perhaps, pace, plain)
 		if ctx.Err() != nil { // that is how it ends
 			return nil
 		}
 		return err
 	})
 	c.Flags().Float64Var(&pace, "rate", 20, "how many jobs come in a second")
+	c.Flags().BoolVar(&plain, "no-dashboard", false, "start no dashboard")
 	c.Flags().StringVar(&perhaps, "redis-server", "redis-server", "the program that is Redis")
 	return c
 }
 
-// play runs the worker, the load and the status until the context or the operator ends them.
-func (p *program) play(ctx context.Context, o *operator, server string, pace float64) error {
+// play runs the worker, the load, the dashboard and the status until the context or the operator ends them.
+func (p *program) play(ctx context.Context, o *operator, server string, pace float64, plain bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	uri, closeRedis, err := o.redis(ctx, server)
@@ -77,6 +81,13 @@ func (p *program) play(ctx context.Context, o *operator, server string, pace flo
 			stop(err)
 		}
 	}()
+	if !plain {
+		closeDashboard, err := o.besideDev(ctx, d.Client(), stop)
+		if err != nil {
+			return err
+		}
+		defer closeDashboard()
+	}
 	if _, err := io.WriteString(o.out, pushLines(uri, d.Client().Namespace())); err != nil {
 		return err
 	}
@@ -87,6 +98,38 @@ func (p *program) play(ctx context.Context, o *operator, server string, pace flo
 		return cause
 	}
 	return err
+}
+
+// besideDev starts a dashboard on a free port of this machine, and prints its address. end gets the error of one that fails; stop ends it.
+func (o *operator) besideDev(ctx context.Context, client *goworker.Client, end context.CancelCauseFunc) (stop func(), err error) {
+	e := &entry{token: dashboard.NewToken()}
+	options := dashboard.Options{Environment: "dev", ReadOnly: o.p.changeless(), Logger: slog.New(slog.DiscardHandler)} // a log would disturb the status
+	if options.Token, err = dashboard.NewTokenGate(e.token, dashboard.User{Name: o.p.who(), Role: dashboard.Admin}); err != nil {
+		return nil, err
+	}
+	pages, err := dashboard.New(client, options)
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(o.out, "The dashboard is at %s\n\n", e.addresses("http", l.Addr(), nil)[0]); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := servePages(ctx, l, pages, options.Logger); err != nil {
+			end(err)
+		}
+	})
+	return func() {
+		cancel()
+		served.Wait()
+	}, nil
 }
 
 // live shows the status below the lines that push.

@@ -106,7 +106,12 @@ func wrongCommand(line string) string {
 		return err.Error()
 	}
 	var given []string
+	value := false // the word is the value of the flag before it
 	for n, word := range rest {
+		if value {
+			value = false
+			continue
+		}
 		if word == "--" {
 			given = append(given, rest[n+1:]...)
 			break
@@ -117,9 +122,14 @@ func wrongCommand(line string) string {
 			continue
 		}
 		found.InitDefaultHelpFlag()
-		if found.Flag(flag[1]) == nil && !(len(flag[1]) == 1 && found.Flags().ShorthandLookup(flag[1]) != nil) {
+		known := found.Flag(flag[1])
+		if known == nil && len(flag[1]) == 1 {
+			known = found.Flags().ShorthandLookup(flag[1])
+		}
+		if known == nil {
 			return found.CommandPath() + " has no flag " + flag[0]
 		}
+		value = known.NoOptDefVal == "" && !strings.Contains(word, "=")
 	}
 	if found.HasSubCommands() && len(given) > 0 && given[0] != strings.ToUpper(given[0]) {
 		return found.CommandPath() + " has no command " + given[0]

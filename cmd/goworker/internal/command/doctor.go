@@ -96,6 +96,9 @@ func (o *operator) doctor(ctx context.Context, options checks.Options, strict, f
 	t.away = len(away)
 	if !o.json && len(t.checks) > 0 {
 		fmt.Fprintln(o.out, t.String(time.Since(began)))
+		if t.errors+t.warnings > 0 {
+			fmt.Fprintln(o.out, "runbook: "+checks.Runbook)
+		}
 	}
 	if fix {
 		if err := o.fix(ctx, fixable, &t); err != nil {
@@ -198,8 +201,15 @@ func (o *operator) finding(f checks.Finding) error {
 	lines := view.Wrap(view.Text(sentence), width-7, "")
 	b.WriteString(fmt.Sprintf("%-7s", mark) + strings.ReplaceAll(lines, "\n", "\n       ") + "\n")
 	if words := f.Remedy.Words; words != "" && f.State != checks.Accepted {
+		var more []string
 		if f.Fixable() {
-			words += fmt.Sprintf(" (or doctor --fix %d)", f.Check.Number)
+			more = append(more, fmt.Sprintf("or doctor --fix %d", f.Check.Number))
+		}
+		if trouble := f.Check.Trouble().Number; trouble > 0 {
+			more = append(more, fmt.Sprintf("runbook %d", trouble))
+		}
+		if len(more) > 0 {
+			words += " (" + strings.Join(more, "; ") + ")"
 		}
 		b.WriteString(indent + strings.ReplaceAll(view.Wrap(view.Text(words), width-len(indent), ""), "\n", "\n"+indent) + "\n")
 	}
@@ -227,6 +237,7 @@ func (o *operator) findingObject(f checks.Finding) view.Object {
 		{Key: "check", Value: f.Check.Number}, {Key: "name", Value: f.Check.Name}, {Key: "severity", Value: f.Check.Severity.String()}, {Key: "state", Value: f.State.String()},
 		{Key: "seen", Value: f.Seen}, {Key: "sentence", Value: f.Sentence}, {Key: "remedy", Value: f.Remedy.Words}, {Key: "command", Value: o.aimed(f.Remedy.Command)},
 		{Key: "rule", Value: f.Rule}, {Key: "subject", Value: subject}, {Key: "more", Value: f.More}, {Key: "fixable", Value: f.Fixable()},
+		{Key: "runbook", Value: f.Check.RunbookURL()},
 	}
 	if f.Shard != "" {
 		object = object.With("shard", f.Shard)

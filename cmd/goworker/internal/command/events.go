@@ -109,6 +109,9 @@ func eventObject(e events.Event) view.Object {
 		{Key: "id", Value: e.ID}, {Key: "attempt", Value: e.Attempt}, {Key: "took_ms", Value: float64(e.Took.Microseconds()) / 1000}, {Key: "text", Value: e.Text},
 		{Key: "count", Value: e.Count}, {Key: "p95_ms", Value: float64(e.P95.Microseconds()) / 1000}, {Key: "cursor", Value: e.Cursor},
 	}
+	if e.Failure != "" {
+		o = o.With("failure", e.Failure)
+	}
 	for _, key := range slices.Sorted(maps.Keys(e.More)) {
 		o = o.With("more_"+key, e.More[key])
 	}

@@ -43,13 +43,7 @@ func put(t *testing.T, s *redistest.Server, keys []redistest.Key) {
 	}
 }
 
-// rubyOnly is what Ruby's Resque and resque-scheduler leave, as they were recorded: no key of goworker is there.
-func rubyOnly(t *testing.T) *redistest.Server {
-	s := redistest.Start(t)
-	fillRuby(t, s)
-	return s
-}
-
+// fillRuby writes what Ruby's Resque and resque-scheduler leave, as they were recorded: no key of goworker is there.
 func fillRuby(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	for _, scenario := range []string{"schedule", "schedule_recurring", "work_failure", "enqueue"} {

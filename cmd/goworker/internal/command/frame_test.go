@@ -98,7 +98,7 @@ func TestExitCodes(t *testing.T) {
 		{"queues --timeout 100ms --budget 100ms -u " + hung.URI(), exitUnavailable, "does not answer"},
 	} {
 		var o, e output
-		code := Run(t.Context(), strings.Fields(tt.args), lookup, &o, &e)
+		code := Run(t.Context(), patient(strings.Fields(tt.args)), lookup, &o, &e)
 		if all := o.String() + e.String(); code != tt.code || !strings.Contains(all, tt.want) || strings.Contains(all, "secret") {
 			t.Errorf("goworker %s: %d\n%s\nand not %d with %s", tt.args, code, all[:min(len(all), 800)], tt.code, tt.want)
 		}
@@ -124,6 +124,18 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// A wait that takes longer than --timeout ends with 124, and says what still waits.
+func TestWaitTooLong(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "SADD", "resque:queues", "mail", "low")
+	s.Do(t, "RPUSH", "resque:queue:mail", jobA, jobB)
+	redistest.Eventually(t, time.Minute, "the time is over with two jobs in the queue", func() bool { // on a busy machine it is over before Redis is asked
+		code, _, errs := run(t, "queues", "wait", "mail", "--empty", "--timeout", "100ms", "-u", s.URI())
+		return code == exitDeadline && strings.Contains(errs, "2 jobs")
+	})
+}
+
 // Ctrl-C ends a command that waits, and a reader that goes away ends one that prints.
 func TestWatchingEnds(t *testing.T) {
 	t.Parallel()
@@ -137,7 +149,7 @@ func TestWatchingEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var o, e output
 		ended := make(chan int, 1)
-		go func() { ended <- Run(ctx, args, lookup, &o, &e) }()
+		go func() { ended <- Run(ctx, patient(args), lookup, &o, &e) }()
 		if args[1] != "--sample=1h" && args[0] == "status" {
 			redistest.Eventually(t, time.Minute, "two frames", func() bool { return strings.Count(o.String(), "mail") > 1 })
 		}

@@ -5,8 +5,8 @@ import "github.com/spf13/cobra"
 // nouns are the operator's commands: each takes the shared flags.
 func (p *program) nouns() []*cobra.Command {
 	return []*cobra.Command{
-		p.status(), p.doctor(), p.queues(), p.jobs(), p.cancelled(), p.failed(), p.delayed(), p.schedule(), p.workers(), p.processes(),
-		p.limits(), p.locks(), p.operations(), p.bin(), p.log(), p.events(), p.webhook(), p.audit(), p.history(), p.inspects(), p.config(),
+		p.status(), p.doctor(), p.dashboard(), p.queues(), p.jobs(), p.cancelled(), p.failed(), p.delayed(), p.schedule(), p.workers(), p.processes(),
+		p.limits(), p.locks(), p.operations(), p.bin(), p.log(), p.events(), p.webhook(), p.audit(), p.history(), p.inspects(), p.config(), p.exporter(),
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,7 +90,7 @@ func scenes(t *testing.T) (all []scene) {
 		}})
 	}
 	return append(all, scene{"operations", operate}, scene{"priorities", prioritize}, scene{"a job of a client", held}, scene{"a lock that is old", relock}, scene{"workflows", flow}, scene{"drain", drain},
-		scene{"reading", look}, scene{"remote control", command})
+		scene{"reading", look}, scene{"exporter", scrape}, scene{"remote control", command})
 }
 
 // plays plays command lines one after the other, and returns all outcomes.
@@ -211,6 +213,47 @@ func look(s *stage) (outcomes string) {
 	return outcomes
 }
 
+// scrape is what Prometheus and an autoscaler ask of an exporter.
+func scrape(s *stage) (outcomes string) {
+	fill(s.T, s.Server)
+	s.ran.Store("exporter ", true)
+	ctx, cancel := context.WithCancel(s.Context())
+	var o, e output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Run(ctx, []string{"exporter", "--listen=127.0.0.1:0", "-u=redis://operator:" + redistest.ACLPassword + "@" + s.Addr}, none, &o, &e)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	var base string
+	redistest.Eventually(s.T, time.Minute, "the exporter listens", func() bool {
+		base = regexp.MustCompile(`http://[^/]+`).FindString(o.String() + e.String())
+		return base != ""
+	})
+	s.Do(s.T, "ACL", "LOG", "RESET")
+	for _, path := range []string{"/metrics", "/scale?queue=mail"} {
+		res, err := http.Get(base + path)
+		if err != nil {
+			s.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			s.Fatal(err)
+		}
+		outcomes += fmt.Sprint(res.StatusCode, " ", strings.Count(string(body), "# TYPE"), " ")
+	}
+	http.DefaultClient.CloseIdleConnections()
+	for _, entry := range s.Do(s.T, "ACL", "LOG", "100").([]any) {
+		if said := fmt.Sprintf("%s", entry); !strings.Contains(said, "object ping") { // by which a connection is tried: a refusal is an answer
+			outcomes += "refused " + said
+		}
+	}
+	return outcomes
+}
+
 // command is what processes are asked and made to do, at each level.
 func command(s *stage) (outcomes string) {
 	dir := s.TempDir()
@@ -249,7 +292,7 @@ func command(s *stage) (outcomes string) {
 }
 
 // others are commands that have a user of their own, or need no Redis, or a Redis of their own.
-var others = []string{"bench", "config", "dev", "doctor", "events", "import", "man", "serve", "token", "version", "webhook run"}
+var others = []string{"bench", "config", "dashboard", "dev", "doctor", "events", "import", "man", "serve", "sizing", "token", "version", "webhook run"}
 
 // spared are the rules of the user operator that the page says one can do without.
 var spared = []string{"&resque:go:notice", "+publish", "+persist", "+acl|whoami"}

@@ -80,7 +80,7 @@ func built() *time.Time {
 
 func (p *program) config() *cobra.Command {
 	c := &cobra.Command{
-		Use: "config", Short: "Check and print where the command finds Redis", Args: nounArguments,
+		Use: "config", Short: "Check and print a worker's configuration file, and contexts", Args: nounArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(p.configCheck(), p.configPrint())
@@ -88,9 +88,16 @@ func (p *program) config() *cobra.Command {
 }
 
 func (p *program) configCheck() *cobra.Command {
-	return &cobra.Command{
-		Use: "check", Short: "Read the file of contexts and say what is wrong with it", Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error {
+	var w workerFile
+	c := &cobra.Command{
+		Use: "check [FILE]", Short: "Say what is wrong with a worker's configuration file, or contexts", Args: cobra.MaximumNArgs(1),
+		Long: "check reads the configuration file of a worker, which -config or GOWORKER_CONFIG names there, and says each mistake with its line.\n" +
+			"The environment does not count. Without a file it reads the file of contexts.",
+		Example: "  goworker config check --sections billing worker.yaml\n  goworker config check --unit worker.service worker.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return w.check(p, c.OutOrStdout(), c.ErrOrStderr(), args[0])
+			}
 			file, err := contexts.File(p.lookup)
 			if err != nil {
 				return usageError{err}
@@ -108,11 +115,17 @@ func (p *program) configCheck() *cobra.Command {
 			return err
 		},
 	}
+	w.flags(c, true)
+	return c
 }
 
 func (p *program) configPrint() *cobra.Command {
-	return p.verb(&cobra.Command{
-		Use: "print", Short: "Print which Redis the command would ask, without its password", Args: noArguments,
+	var w workerFile
+	c := p.verb(&cobra.Command{
+		Use: "print [FILE]", Short: "Print a worker's settings, or which Redis this command would ask", Args: cobra.MaximumNArgs(1),
+		Long: "print reads the configuration file of a worker, and shows its settings with what the environment here changes of them: each with its line,\n" +
+			"its variable, or default. Without a file it shows which Redis this command would ask. No password is printed.",
+		Example: "  goworker config print worker.yaml\n  goworker config print --context production",
 	}, func(_ context.Context, o *operator, _ []string) error {
 		server, err := o.server()
 		if err != nil {
@@ -139,6 +152,15 @@ func (p *program) configPrint() *cobra.Command {
 			{"changes", changes}, {"timeout", o.timeout.String()}, {"budget", o.budget.String()},
 		}...)
 	})
+	where := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return w.print(p, c.OutOrStdout(), c.ErrOrStderr(), args[0])
+		}
+		return where(c, args)
+	}
+	w.flags(c, false)
+	return c
 }
 
 // server is the Redis that is asked, without its password. Several have blanks between.

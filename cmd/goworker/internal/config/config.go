@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -180,12 +179,11 @@ func (c *Config) checkDev() error {
 }
 
 // known names what a file may have, for the sentence about what it may not.
-func known() string {
-	var names []string
+func known() (names []string) {
 	for _, r := range Rows {
 		names = append(names, r.Name)
 	}
-	return strings.Join(append(names, groups...), ", ")
+	return append(names, groups...)
 }
 
 var groups = []string{"namespaces", "pools", "accounts", "certificates", "admin_certificates"}

@@ -1,10 +1,7 @@
 package config
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/document"
 )
 
 // file reads a file: lmstfy's where its name ends in .toml, else ours.
@@ -34,123 +32,43 @@ func at(path string, line int, format string, args ...any) error {
 	return fmt.Errorf("%s, line %d: %w", path, line, fmt.Errorf(format, args...))
 }
 
+// yaml reads a file in goworker's own format.
 func (c *Config) yaml(path string, data []byte) error {
-	var document yaml.Node
-	if err := yaml.NewDecoder(bytes.NewReader(data)).Decode(&document); errors.Is(err, io.EOF) {
-		return nil // nothing is set
-	} else if err != nil {
-		return fmt.Errorf("%s is no YAML: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	d := document.Parse(path, data)
+	for _, p := range d.Top("the file") {
+		c.member(p)
 	}
-	top := document.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return at(path, top.Line, "the settings are names with values, as in listen: :7777")
-	}
-	var errs []error
-	seen := make(map[string]int)
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		key, value := top.Content[i], top.Content[i+1]
-		if line, twice := seen[key.Value]; twice {
-			errs = append(errs, at(path, key.Line, "%s is set in line %d already", key.Value, line))
-			continue
-		}
-		seen[key.Value] = key.Line
-		if err := c.member(path, key, value); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return d.Err()
 }
 
 // member takes one setting of the file.
-func (c *Config) member(path string, key, value *yaml.Node) error {
-	for value.Kind == yaml.AliasNode {
-		value = value.Alias
-	}
-	switch key.Value {
+func (c *Config) member(p document.Pair) {
+	name := p.Name()
+	switch name {
 	case "namespaces":
-		return group(path, key, value, &c.Namespaces)
+		p.Value.Decode(&c.Namespaces, name)
 	case "pools":
-		return group(path, key, value, &c.Pools)
+		p.Value.Decode(&c.Pools, name)
 	case "accounts":
-		return group(path, key, value, &c.Accounts)
+		p.Value.Decode(&c.Accounts, name)
 	case "certificates":
-		return group(path, key, value, &c.Certificates)
+		p.Value.Decode(&c.Certificates, name)
 	case "admin_certificates":
-		if err := strictly(value, &c.AdminCertificates); err != nil {
-			return at(path, value.Line, "admin_certificates is a list of subjects: %w", err)
+		p.Value.Decode(&c.AdminCertificates, name)
+	default:
+		n := slices.IndexFunc(Rows, func(r Row) bool { return r.Name == name })
+		if n < 0 {
+			p.Key.Unknown("setting", name, known())
+			return
 		}
-		return nil
-	}
-	n := slices.IndexFunc(Rows, func(r Row) bool { return r.Name == key.Value })
-	if n < 0 {
-		return at(path, key.Line, "there is no setting %s; there are %s", key.Value, known())
-	}
-	if value.Kind != yaml.ScalarNode {
-		return at(path, value.Line, "%s takes one value, not a list and not names with values", key.Value)
-	}
-	if value.Tag == "!!null" {
-		return at(path, key.Line, "%s has no value; give it one, or leave it out", key.Value)
-	}
-	if err := Rows[n].set(c, value.Value); err != nil {
-		return at(path, value.Line, "%w", err)
-	}
-	return nil
-}
-
-// group takes a setting that has names of the program's below it.
-func group[T any](path string, key, value *yaml.Node, to *map[string]T) error {
-	if value.Kind != yaml.MappingNode {
-		return at(path, value.Line, "%s has names with values below it", key.Value)
-	}
-	all := make(map[string]T)
-	for i := 0; i+1 < len(value.Content); i += 2 {
-		name, of := value.Content[i], value.Content[i+1]
-		if _, twice := all[name.Value]; twice {
-			return at(path, name.Line, "%s has %s twice", key.Value, name.Value)
+		text, ok := p.Value.Text(name)
+		if !ok {
+			return
 		}
-		var v T
-		if err := strictly(of, &v); err != nil {
-			return at(path, of.Line, "%s of %s: %w", name.Value, key.Value, err)
+		if err := Rows[n].set(c, text); err != nil {
+			p.Value.Wrong("%s", err)
 		}
-		all[name.Value] = v
 	}
-	*to = all
-	return nil
-}
-
-// strictly decodes a node into a struct or a text, and refuses names that the struct does not have.
-func strictly(n *yaml.Node, to any) error {
-	data, err := yaml.Marshal(n)
-	if err != nil {
-		return err
-	}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(to); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil // no value: all defaults
-		}
-		return errors.New(mistake(err))
-	}
-	return nil
-}
-
-// mistake is what the decoder found, without the lines of the piece that it was given.
-func mistake(err error) string {
-	var several *yaml.TypeError
-	if !errors.As(err, &several) {
-		return strings.TrimPrefix(err.Error(), "yaml: ")
-	}
-	var all []string
-	for _, text := range several.Errors {
-		_, text, _ = strings.Cut(text, ": ")
-		if name, ok := strings.CutPrefix(text, "field "); ok {
-			name, _, _ = strings.Cut(name, " ")
-			text = "there is no setting " + name
-		}
-		all = append(all, text)
-	}
-	return strings.Join(all, "; ")
 }
 
 // Render returns the settings as a file, those alone that differ from the defaults. Passwords are in it only with secrets.

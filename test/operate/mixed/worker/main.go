@@ -4,9 +4,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/goworker/goworker"
 )
@@ -48,6 +51,27 @@ func main() {
 		}
 		<-ctx.Done()
 		return ctx.Err()
+	})
+	first := func(id string) (bool, error) {
+		c, err := d.GetConn()
+		if err != nil {
+			return false, err
+		}
+		defer d.PutConn(c)
+		return redis.Bool(c.Do("HSETNX", "book:tried", id, 1))
+	}
+	d.Register("Flaky", func(id string) error { // its first run fails
+		if is, err := first(id); is || err != nil {
+			return errors.Join(err, errors.New("the first run fails"))
+		}
+		return ran(id)
+	}, goworker.Retry(3, goworker.Delays{3 * time.Second}))
+	d.Register("Stuck", func(ctx context.Context, id string) error { // its first run never ends
+		if is, err := first(id); is || err != nil {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return ran(id)
 	})
 	d.Register("Limited", func(id string) error {
 		if err := note("running", 1); err != nil {

@@ -1,0 +1,9 @@
+package rolling
+
+import (
+	"testing"
+
+	"github.com/goworker/goworker/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
