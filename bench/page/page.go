@@ -43,9 +43,12 @@ func Pages(docs string) ([]string, error) {
 	return pages, nil
 }
 
-// Write draws the plots and fills the pages.
+// Write draws the plots, gives the model of sizes its figures and fills the pages.
 func Write(docs string, f result.File) error {
 	if _, err := plots.Write(filepath.Join(docs, Plots), f); err != nil {
+		return err
+	}
+	if err := writeModel(docs, f); err != nil {
 		return err
 	}
 	pages, err := Pages(docs)

@@ -11,11 +11,18 @@ import (
 
 // sections by their names in the page.
 var sections = map[string]func(result.File) string{
-	"about":      about,
-	"summary":    summary,
-	"limits":     limits,
-	"targets":    targets,
-	"throughput": columns("noop", "jobs_per_s", []string{"1", "10", "25", "100", "1000"}),
+	"about":          about,
+	"scale-busy":     busyFleets,
+	"scale-idle":     idleFleets,
+	"scale-renewals": renewed,
+	"sizes":          planned(usual),
+	"sizes-scale":    planned(large),
+	"kinds":          kinds,
+	"weights-redis":  weights,
+	"summary":        summary,
+	"limits":         limits,
+	"targets":        targets,
+	"throughput":     columns("noop", "jobs_per_s", []string{"1", "10", "25", "100", "1000"}),
 	"cost": costs("noop", 100, []figure{
 		{"worker's CPU, µs", "worker_cpu_us_per_job"}, {"Redis's CPU, µs", "redis_cpu_us_per_job"}, {"commands", "commands_per_job"},
 		{"inside scripts", "inner_commands_per_job"}, {"bytes", "bytes_per_job"}, {"allocations", "allocations_per_job"},
@@ -50,7 +57,8 @@ var sections = map[string]func(result.File) string{
 	}),
 	"link": works("jobs_per_s", []column{{"25 workers", "link", 25}, {"100 workers", "link", 100}}),
 	"push": works("jobs_per_s", []column{
-		{"one by one", "push", 1}, {"8 at the same time", "push", 8}, {"1,000 a call", "push-bulk", 1},
+		{"one by one", "push", 1}, {"8 at the same time", "push", 8}, {"100 at the same time", "push", 100},
+		{"1,000 a call", "push-bulk", 1}, {"1,000 a call, with ids", "push-bulk-named", 1},
 	}),
 	"delayed": costs("delayed", 100, []figure{
 		{"jobs/s", "jobs_per_s"}, {"worker's CPU a job, µs", "worker_cpu_us_per_job"}, {"Redis's CPU a job, µs", "redis_cpu_us_per_job"},
@@ -102,8 +110,12 @@ func about(f result.File) string {
 		versions = append(versions, name+" "+f.Versions[name])
 	}
 	m := f.Machine
-	text := fmt.Sprintf("Measured %s, %d rounds, on %s %s, %d cores (%s), with %s.\n",
-		minute(f.Date), f.Rounds, m.OS, m.Arch, m.Cores, m.CPU, strings.Join(versions, ", "))
+	rounds := "one round"
+	if f.Rounds > 1 {
+		rounds = fmt.Sprint(f.Rounds, " rounds")
+	}
+	text := fmt.Sprintf("Measured %s, %s, on %s %s, %d cores (%s), with %s.\n",
+		minute(f.Date), rounds, m.OS, m.Arch, m.Cores, m.CPU, strings.Join(versions, ", "))
 	var earlier []string
 	for _, r := range f.Rows {
 		if r.Date != "" {
@@ -213,13 +225,13 @@ func idle(f result.File) string {
 
 func fleet(f result.File) string {
 	var t table
-	t.head("idle processes on one Redis", "p50, ms", "p99, ms", "max, ms", "commands/s a process")
+	t.head("idle processes on one Redis", "p50, ms", "p99, ms", "max, ms", "woken by a push", "commands/s a process")
 	for _, n := range []int{1, 10, 50, 200} {
 		if _, ok := f.Get("ours", "idle-processes", n, "idle_latency_p50_ms"); !ok {
 			continue
 		}
 		cells := []string{fmt.Sprint(n)}
-		for _, figure := range []string{"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "idle_commands_per_s"} {
+		for _, figure := range []string{"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "woken_per_push", "idle_commands_per_s"} {
 			cells = append(cells, result.Number(f.Median("ours", "idle-processes", n, figure)))
 		}
 		t.row(cells...)

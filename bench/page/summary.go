@@ -45,15 +45,19 @@ func summary(f result.File) string {
 func limits(f result.File) string {
 	var t table
 	t.head("no-op jobs, 25 workers", "jobs/s", "ratio")
-	plain := f.Median("ours", "features", 25, "jobs_per_s")
-	if plain == 0 {
+	if f.Median("ours", "features", 25, "jobs_per_s") == 0 {
 		return notMeasured
 	}
 	for _, row := range []struct{ contender, what string }{
 		{"ours", "no limit"}, {"ours-rated", "a rate for the class"}, {"ours-limited", "a number at a time for the class"},
 		{"ours-fair", "turns of ten keys"}, {"ours-keyed", "a number at a time for each of ten keys"},
+		{"ours-many-keys", "a number at a time for each of a hundred thousand keys"},
 	} {
-		own := f.Median(row.contender, "features", 25, "jobs_per_s")
+		work := workOf(row.contender)
+		plain, own := f.Median("ours", work, 25, "jobs_per_s"), f.Median(row.contender, work, 25, "jobs_per_s")
+		if own == 0 || plain == 0 {
+			continue
+		}
 		t.row(row.what, result.Number(own), result.Number(own/plain)+"×")
 	}
 	return t.String()

@@ -32,10 +32,16 @@ func title(name string) string {
 		return "this, all features in use"
 	case "ours-no-history":
 		return "this, without history"
+	case "ours-unscraped":
+		return "this, with metrics"
+	case "ours-scraped":
+		return "this, with metrics that are scraped"
 	case "ours-events":
 		return "this, a listener to bad ends"
 	case "ours-events-all":
 		return "this, a listener to all events"
+	case "ours-traced":
+		return "this, with traces"
 	case "ours-called":
 		return "**this**, a function"
 	case "ours-gathering":
@@ -44,8 +50,8 @@ func title(name string) string {
 		return "**this**, MessagePack"
 	case "asynq-gathering":
 		return "asynq, in groups"
-	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair", "ours-isolated",
-		"ours-results":
+	case "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-many-keys", "ours-rated", "ours-fair", "ours-isolated", "ours-isolated-static", "ours-reused",
+		"ours-results", "ours-chord":
 		return "this, " + strings.TrimPrefix(name, "ours-")
 	case "asynq-unique":
 		return "asynq, unique"

@@ -17,6 +17,8 @@ func TestBounds(t *testing.T) {
 	c.Add("ours", "renewal", 1, "redis_us_per_call", 10)
 	c.Add("ours", "renewal-20-classes", 1, "redis_us_per_call", 19)
 	c.Add("ours", "fold", 100, "redis_us_per_call", 601)
+	c.Add("ours", "renewal-fleet", 1, "redis_us_per_call", 10)
+	c.Add("ours", "renewal-fleet", 500, "redis_us_per_call", 14)
 	c.Add("ours", "recorder", 1, "allocations_per_call", 0)
 	c.Add("ours", "recorder", 20, "allocations_per_call", 1)
 	got := map[string]Bound{}
@@ -37,6 +39,7 @@ func TestBounds(t *testing.T) {
 		"a renewal with the pack of an idle process: without one µs of Redis":              {Unknown, "≤ 1.2×"},
 		"a renewal with a pack of 20 classes: without one µs of Redis":                     {Yes, "≤ 2×"},
 		"a fold of 100 packs of 20 classes: a renewal without a pack µs of Redis":          {No, "≤ 60×"},
+		"a renewal in a fleet of 500 processes: of one µs of Redis":                        {Yes, "≤ 1.5×"},
 		"the end of a job in the recorder of the history, 1 class allocations":             {Yes, "≤ 0"},
 		"the end of a job in the recorder of the history, 20 classes by turns allocations": {No, "≤ 0"},
 		"the history of 50 classes and 50 queues, with waits bytes of Redis":               {Unknown, "≤ 8,000,000"},

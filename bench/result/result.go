@@ -135,8 +135,8 @@ func (f File) Median(contender, work string, workers int, figure string) float64
 
 // Contenders in the order of the tables.
 var Contenders = []string{
-	"ours", "ours-unused", "ours-no-history", "ours-events", "ours-events-all", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-rated", "ours-fair",
-	"ours-isolated", "ours-results", "ours-called", "ours-gathering", "ours-msgpack", "ours-named", "ours-set", "ours-cursor", "ours-sets", "ours-once",
+	"ours", "ours-unused", "ours-no-history", "ours-unscraped", "ours-scraped", "ours-events", "ours-events-all", "ours-traced", "ours-retried", "ours-unique", "ours-expiring", "ours-limited", "ours-keyed", "ours-many-keys", "ours-rated", "ours-fair",
+	"ours-isolated", "ours-isolated-static", "ours-reused", "ours-results", "ours-chord", "ours-called", "ours-gathering", "ours-msgpack", "ours-named", "ours-set", "ours-cursor", "ours-sets", "ours-once",
 	"ours-plain", "ours-no-look-ahead", "limit", "raw", "goworker", "asynq", "asynq-unique", "asynq-results",
 	"asynq-gathering", "gocraft", "gocraft-unique", "machinery", "machinery-results", "node-resque", "bullmq", "bullmq-results",
 }
@@ -145,24 +145,25 @@ var Contenders = []string{
 var Figures = []string{
 	"jobs_per_s", "commands_per_job", "inner_commands_per_job", "bytes_per_job",
 	"redis_cpu_us_per_job", "worker_cpu_us_per_job", "allocations_per_job", "rss_mb",
-	"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "idle_commands_per_s",
+	"idle_latency_p50_ms", "idle_latency_p99_ms", "idle_latency_max_ms", "woken_per_push", "idle_commands_per_s",
 	"due_latency_p50_ms", "due_latency_p99_ms", "due_latency_max_ms", "redis_bytes_per_job", "moved_per_s", "redis_cpu_us_per_moved",
 	"await_latency_p50_ms", "await_latency_p99_ms", "await_latency_max_ms", "connections", "redis_bytes_per_waiter",
 	"workflow_s", "members_per_s", "step_ms", "added_per_s", "redis_bytes_per_member",
 	"workflows_per_s", "keys_at_start", "keys_highest", "keys_at_end",
 	"share_of_6_percent", "share_of_3_percent", "share_of_1_percent",
 	"item_bytes", "encode_ns", "decode_ns",
-	"sample_p50_ms", "sample_p95_ms", "redis_p50_ms", "redis_p95_ms", "redis_us_per_call", "call_us", "call_ns", "allocations_per_call", "pack_bytes", "redis_bytes", "reached_p50_ms", "reached_p95_ms",
-	"recovery_s", "round_trip_ms",
+	"sample_p50_ms", "sample_p95_ms", "redis_p50_ms", "redis_p95_ms", "redis_us_per_call", "call_us", "call_ns", "allocations_per_call", "pack_bytes", "redis_bytes", "reached_p50_ms", "reached_p95_ms", "behind_s", "behind_starts", "page_p50_ms", "page_p95_ms", "group_ms",
+	"recovery_s", "round_trip_ms", "redis_busy_percent", "redis_us_per_s", "worker_us_per_s", "bytes_per_s",
 }
 
 // Works in the order of the tables.
 var Works = []string{
 	"noop", "payload-100B", "payload-1KiB", "payload-64KiB",
 	"strict-1", "strict-10", "strict-200", "weighted-1", "weighted-10", "weighted-200", "all-1", "all-10", "all-200",
-	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "unused", "features", "push-unique", "weights",
+	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "push-bulk-named", "unused", "features", "keys", "push-unique", "weights",
 	"results", "call", "call-many", "waiters", "waiters-burst", "aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
-	"history", "events", "events-1ms", "sample", "sample-3-queues", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added", "failure-idle", "failure-heard",
+	"history", "events", "events-1ms", "traces-1ms", "sample", "sample-3-queues", "dashboard-page", "dashboard-slowest-page", "group-failures", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "renewal-fleet", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added", "failure-idle", "failure-heard", "behind-cold", "behind-sorted", "behind-sorted-p90",
+	"memory-waiting", "memory-delayed", "memory-failure", "memory-result", "fleet", "fleet-shards", "fleet-idle", "fleet-woken",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

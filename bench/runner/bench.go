@@ -59,6 +59,7 @@ func run(ctx context.Context, opts options) error {
 	b.linkTrip()
 	b.codecs()
 	b.operated()
+	b.scaled()
 	b.quiet()
 	b.silence()
 	if err := context.Cause(ctx); err != nil {
@@ -108,11 +109,11 @@ func (b *bench) prepare() (result.File, error) {
 	s.stop()
 	built := map[string]error{}
 	for _, c := range b.opts.contenders {
-		if _, ok := built[c.program]; !ok {
-			b.say("building %s", c.program)
-			built[c.program] = c.build(b.ctx, b.dir)
+		if _, ok := built[c.binary(b.dir)]; !ok {
+			b.say("building %s", filepath.Base(c.binary(b.dir)))
+			built[c.binary(b.dir)] = c.build(b.ctx, b.dir)
 		}
-		if err := built[c.program]; err != nil {
+		if err := built[c.binary(b.dir)]; err != nil {
 			b.fail(&cell{c: c}, err)
 			continue
 		}

@@ -27,13 +27,16 @@ type contender struct {
 	// pushes and works say what the contender has at all.
 	pushes, works bool
 	node          bool
+	static        bool   // it is built without cgo
 	slowIdle      bool   // it sleeps for seconds between looks
 	wholeSeconds  bool   // it knows no fractions of a second
 	special       bool   // it runs only the works that name it
 	prefix        string // of the names of its queues
+	bulk          int    // its own client queues the jobs in calls of so many; 0: one by one
 }
 
 const (
+	chordOf     = 1000 // members of a chord of the variant "chord"
 	queueName   = "bench"
 	resqueDepth = "resque:queue:" + queueName
 	resqueLater = "resque:delayed_queue_schedule"
@@ -51,18 +54,27 @@ var contenders = []contender{
 	// All options of jobs are in use, but not for the jobs that are counted.
 	{name: "ours-unused", program: "ours", variant: "unused", bytes: true, special: true, works: true},
 	{name: "ours-no-history", program: "ours", variant: "no-history", bytes: true, special: true, works: true},
+	// With metrics that nobody scrapes, and scraped each second.
+	{name: "ours-unscraped", program: "measured", bytes: true, special: true, works: true},
+	{name: "ours-scraped", program: "measured", variant: "on", bytes: true, special: true, works: true},
 	// While another program listens to events.
 	{name: "ours-events", program: "ours", variant: listenEnds, bytes: true, special: true, works: true},
 	{name: "ours-events-all", program: "ours", variant: listenAll, bytes: true, special: true, works: true},
+	// With a span for each run.
+	{name: "ours-traced", program: "ours", variant: "traced", bytes: true, special: true, works: true},
 	// Each with one option for its jobs.
 	{name: "ours-retried", program: "ours", variant: "retried", bytes: true, special: true, works: true},
 	{name: "ours-limited", program: "ours", variant: "limited", bytes: true, special: true, works: true},
 	{name: "ours-keyed", program: "ours", variant: "keyed", bytes: true, special: true, works: true},
+	{name: "ours-many-keys", program: "ours", variant: "many-keys", bytes: true, special: true, works: true},
 	{name: "ours-rated", program: "ours", variant: "rated", bytes: true, special: true, works: true},
 	{name: "ours-fair", program: "ours", variant: "fair", bytes: true, special: true, works: true},
 	{name: "ours-isolated", program: "ours", variant: "isolated", bytes: true, special: true, works: true},
+	{name: "ours-isolated-static", program: "ours", variant: "isolated", static: true, bytes: true, special: true, works: true},
+	{name: "ours-reused", program: "ours", variant: "reused", bytes: true, special: true, works: true},
 	{name: "ours-unique", program: "ours", variant: "unique", depth: resqueDepth, special: true, pushes: true, works: true},
 	{name: "ours-expiring", program: "ours", variant: "expiring", depth: resqueDepth, special: true, pushes: true, works: true},
+	{name: "ours-chord", program: "ours", variant: "chord", depth: resqueDepth, special: true, bulk: chordOf, pushes: true, works: true},
 	{
 		name: "ours-results", program: "ours", variant: "results", depth: resqueDepth, special: true, pushes: true, works: true,
 	},
@@ -119,11 +131,11 @@ var contenders = []contender{
 		pushes: true, works: true, slowIdle: true,
 	},
 	{
-		name: "bullmq", program: "bullmq", module: "bullmq", node: true,
+		name: "bullmq", program: "bullmq", module: "bullmq", node: true, bulk: 1000,
 		depth: "bull:" + queueName + ":wait", later: "bull:" + queueName + ":delayed", pushes: true, works: true,
 	},
 	{
-		name: "bullmq-results", program: "bullmq", variant: "results", node: true,
+		name: "bullmq-results", program: "bullmq", variant: "results", node: true, bulk: 1000,
 		depth: "bull:" + queueName + ":wait", special: true, pushes: true, works: true,
 	},
 }
@@ -138,7 +150,15 @@ func (c contender) command(dir string) []string {
 	if c.node {
 		return []string{"node", filepath.Join("node", c.program+".mjs")}
 	}
-	return []string{filepath.Join(dir, c.program)}
+	return []string{c.binary(dir)}
+}
+
+// binary is where the contender is built.
+func (c contender) binary(dir string) string {
+	if c.static {
+		return filepath.Join(dir, c.program+"-static")
+	}
+	return filepath.Join(dir, c.program)
 }
 
 // build compiles before anything is measured.
@@ -149,8 +169,11 @@ func (c contender) build(ctx context.Context, dir string) error {
 		}
 		return nil
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, c.program), ".")
+	build := exec.CommandContext(ctx, "go", "build", "-o", c.binary(dir), ".")
 	build.Dir = filepath.Join("contender", c.program)
+	if c.static {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build contender %s (the runner must be started in bench/): %w\n%s", c.name, err, out)
 	}

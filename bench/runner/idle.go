@@ -145,6 +145,13 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 	if plan.delayed {
 		return nil
 	}
+	if plan.work == "idle-processes" {
+		woken, err := b.woken(ctx, s, config.Queues)
+		if err != nil {
+			return err
+		}
+		add("woken_per_push", woken)
+	}
 
 	if err := sleep(ctx, idleSettle); err != nil {
 		return err

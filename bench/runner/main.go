@@ -26,6 +26,7 @@
 //	allocations_per_job     allocations on the heap in that time, Go only
 //	rss_mb                  the contender's highest resident memory, in MiB
 //	idle_latency_*_ms       from sending a job to its start while all workers wait
+//	woken_per_push          processes that look at the queue because of one push
 //	idle_commands_per_s     commands a process sends while nothing happens
 //	due_latency_*_ms        from the moment a delayed job is due to its start while
 //	                        all workers wait
@@ -57,10 +58,18 @@
 //	call_us, call_ns        of a call as its caller sees it
 //	allocations_per_call    on the heap
 //	pack_bytes              length of what a process says of ten seconds
+//	page_p50_ms, page_p95_ms how long a page of the dashboard of a large fleet takes
+//	group_ms                how long grouping 100,000 failures takes
 //	redis_bytes             memory of Redis for the whole history
 //	reached_*_ms            from the call of an operator until an answer, or the read of a rule: of the first process for
 //	                        ping-first, of the last one for ping, pause and limit; for queue-added until the first job
 //	                        starts, as for queue-idle from its push
+//	behind_s, behind_starts how long, or how many other starts, it takes until ten jobs of one tenant start behind a
+//	                        million of another, where tenants take turns
+//	redis_busy_percent      processor time of redis-server in the time that it is measured
+//	redis_us_per_s,         processor time of redis-server and of the processes for each of those that wait, in a second
+//	worker_us_per_s
+//	bytes_per_s             bytes to and from Redis for each of them
 //	recovery_s              from kill -9 of a process with ten running jobs until
 //	                        all ten run in another one
 //	round_trip_ms           of an ECHO over the slow link
@@ -119,12 +128,12 @@ func groupNames() []string {
 			names = append(names, w.group)
 		}
 	}
-	return append(names, operate, "idle", "due", "recovery")
+	return append(names, operate, scale, "idle", "due", "recovery")
 }
 
 // apart says of a group that it runs only when it is asked for.
 func apart(group string) bool {
-	return slices.ContainsFunc(works(), func(w work) bool { return w.apart && w.group == group })
+	return group == scale || slices.ContainsFunc(works(), func(w work) bool { return w.apart && w.group == group })
 }
 
 func contenderNames() []string {

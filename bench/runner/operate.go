@@ -44,6 +44,14 @@ var gauges = []gauge{
 		"few-queues-p50-ms": {"sample-3-queues", 10, "sample_p50_ms"},
 		"few-queues-p95-ms": {"sample-3-queues", 10, "sample_p95_ms"},
 	}},
+	{"test/operate/scale", "^BenchmarkPages$", "20x", map[string]rowOf{
+		"page-p50-ms":    {"dashboard-page", 10_000, "page_p50_ms"},
+		"page-p95-ms":    {"dashboard-page", 10_000, "page_p95_ms"},
+		"slowest-p95-ms": {"dashboard-slowest-page", 10_000, "page_p95_ms"},
+	}},
+	{"inspect/groups", "^BenchmarkBuild$", "3x", map[string]rowOf{
+		"build-ms": {"group-failures", 100_000, "group_ms"},
+	}},
 	{"test/operate/operations", "^BenchmarkClear$", "300x", map[string]rowOf{
 		"1000-jobs-p50-ms":    {"clear", 1000, "redis_p50_ms"},
 		"1000-jobs-p95-ms":    {"clear", 1000, "redis_p95_ms"},
@@ -58,6 +66,7 @@ var gauges = []gauge{
 		"keeper-µs/fold":      {"fold", 100, "call_us"},
 		"B/pack":              {"fold", 100, "pack_bytes"},
 	}},
+	renewals,
 	{"internal/record", "^BenchmarkEnded$/^1_", "20000000x", map[string]rowOf{
 		"ns/op":     {"recorder", 1, "call_ns"},
 		"allocs/op": {"recorder", 1, "allocations_per_call"},
@@ -85,6 +94,11 @@ var gauges = []gauge{
 		"added-p50-ms": {"queue-added", 1, "reached_p50_ms"},
 		"added-p95-ms": {"queue-added", 1, "reached_p95_ms"},
 	}},
+	{"test/operate/scale", "^BenchmarkBehind$", "3x", map[string]rowOf{
+		"cold-s":            {"behind-cold", 1_000_000, "behind_s"},
+		"sorted-starts":     {"behind-sorted", 1_000_000, "behind_starts"},
+		"sorted-p90-starts": {"behind-sorted-p90", 1_000_000, "behind_starts"},
+	}},
 	{"test/operate/control", "^BenchmarkFailure$", "300x", map[string]rowOf{
 		"idle-p50-ms":  {"failure-idle", 1, "reached_p50_ms"},
 		"idle-p95-ms":  {"failure-idle", 1, "reached_p95_ms"},
@@ -107,19 +121,24 @@ func (b *bench) operated() {
 				return
 			}
 			b.say("round %d of %d: %s of %s", round+1, b.opts.rounds, g.name, g.folder)
-			units, err := b.gauge(g)
-			for unit, row := range g.rows {
-				v, ok := units[unit]
-				if ok {
-					b.results.Add("ours", row.work, row.workers, row.figure, v)
-				} else if err == nil {
-					err = fmt.Errorf("%s of %s reports no %s", g.name, g.folder, unit)
-				}
-			}
-			if err != nil {
-				b.fail(&cell{c: contenderNamed("ours"), w: work{name: operate}}, err)
-			}
+			b.measureGauge(g)
 		}
+	}
+}
+
+// measureGauge runs a benchmark and adds its rows.
+func (b *bench) measureGauge(g gauge) {
+	units, err := b.gauge(g)
+	for unit, row := range g.rows {
+		v, ok := units[unit]
+		if ok {
+			b.results.Add("ours", row.work, row.workers, row.figure, v)
+		} else if err == nil {
+			err = fmt.Errorf("%s of %s reports no %s", g.name, g.folder, unit)
+		}
+	}
+	if err != nil {
+		b.fail(&cell{c: contenderNamed("ours"), w: work{name: operate}}, err)
 	}
 }
 

@@ -205,8 +205,8 @@ func (t trial) fill(ctx context.Context, s *server) error {
 // way it has, and returns its reports.
 func (t trial) produce(ctx context.Context, config probe.Config) (map[string]int64, error) {
 	config.Producers = 8
-	if t.c.program == "bullmq" {
-		config.Bulk, config.Producers = 1000, 1
+	if t.c.bulk > 0 {
+		config.Bulk, config.Producers = t.c.bulk, 1
 	}
 	p, err := t.c.start(ctx, t.bench.dir, config)
 	if err != nil {

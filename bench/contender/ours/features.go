@@ -23,12 +23,16 @@ func told(variant string, handlers map[string]probe.Handler) []goworker.Option {
 		return []goworker.Option{goworker.MaxRunning(plenty)}
 	case "keyed":
 		return []goworker.Option{goworker.MaxRunning(plenty, goworker.PerKey(tenant))}
+	case "many-keys":
+		return []goworker.Option{goworker.MaxRunning(plenty, goworker.PerKey(customer))}
 	case "rated":
 		return []goworker.Option{goworker.RateLimit(plenty, time.Second, goworker.Burst(plenty))}
 	case "fair":
 		return []goworker.Option{goworker.FairBy(tenant)}
 	case "isolated":
 		return []goworker.Option{goworker.Isolated()}
+	case "reused":
+		return []goworker.Option{goworker.Isolated(goworker.Reuse(plenty))}
 	}
 	return nil
 }
@@ -52,9 +56,15 @@ func tenant(args []json.RawMessage) string {
 	return string(number[len(number)-1:])
 }
 
+// customer is one of a hundred thousand by the job's number.
+func customer(args []json.RawMessage) string {
+	number := args[len(args)-1]
+	return string(number[max(0, len(number)-5):])
+}
+
 // isolate counts here the jobs that run in children, which count for themselves.
-func isolate(count probe.Handler) {
-	goworker.Register("Noop", func(string, ...interface{}) error { return nil }, told("isolated", nil)...)
+func isolate(variant string, count probe.Handler) {
+	goworker.Register("Noop", func(string, ...interface{}) error { return nil }, told(variant, nil)...)
 	goworker.AddHooks(goworker.Hooks{Success: func(_ context.Context, d *goworker.Delivery) {
 		_ = count(d.Queue, d.Job().Payload.Args...)
 	}})

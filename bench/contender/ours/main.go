@@ -13,12 +13,14 @@ import (
 
 func main() { probe.Main(work, produce) }
 
-func configure(c probe.Config) {
+func configure(c probe.Config) { goworker.SetSettings(settings(c)) }
+
+func settings(c probe.Config) goworker.WorkerSettings {
 	history := goworker.HistoryOn
 	if c.Variant == "no-history" {
 		history = goworker.HistoryOff
 	}
-	goworker.SetSettings(goworker.WorkerSettings{
+	return goworker.WorkerSettings{
 		URI:              "redis://" + c.Addr + "/",
 		Namespace:        "resque:",
 		QueuesString:     c.QueueList(),
@@ -27,10 +29,13 @@ func configure(c probe.Config) {
 		UseNumber:        true,
 		DisableLookAhead: c.Variant == "no-look-ahead",
 		History:          history,
-	})
+	}
 }
 
 func work(c probe.Config, handlers map[string]probe.Handler) error {
+	if c.Variant == "fleet" {
+		return fleet(c, handlers)
+	}
 	configure(c)
 	handlers["Last"] = handlers["Callback"]
 	for class, handler := range handlers {
@@ -46,7 +51,7 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 			perform = advancing(c.Variant, handler)
 		}
 		if perform == nil {
-			perform = answering(class, handler)
+			perform = answering(class, c.Variant, handler)
 		}
 		goworker.Register(class, perform, told(c.Variant, handlers)...)
 	}
@@ -54,8 +59,12 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 	case "called":
 		answered = handlers["Answer"]
 		registerFunc(c)
-	case "isolated":
-		isolate(handlers["Noop"])
+	case "isolated", "reused":
+		isolate(c.Variant, handlers["Noop"])
+	case "chord":
+		goworker.Register(chordEnd, func() error { return nil })
+	case "traced":
+		trace()
 	case "unused":
 		if err := useForOthers(); err != nil {
 			return err
