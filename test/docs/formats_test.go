@@ -63,8 +63,15 @@ func checkYAML(_ *testing.T, _ *scene, text string) error {
 
 // unit are the settings of a unit of systemd that the docs use, by section.
 var unit = map[string][]string{
-	"Unit":    {"Description", "Documentation", "After", "Wants", "StartLimitIntervalSec"},
-	"Service": {"Type", "User", "DynamicUser", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecStartPost", "KillSignal", "KillMode", "TimeoutStopSec", "Restart", "RestartSec", "NoNewPrivileges", "ProtectSystem", "MemoryMax", "SuccessExitStatus", "WorkingDirectory"},
+	"Unit": {"Description", "Documentation", "After", "Wants", "StartLimitIntervalSec"},
+	"Service": {
+		"Type", "User", "DynamicUser", "Environment", "EnvironmentFile", "LoadCredential", "ExecStart", "ExecStartPre", "ExecStartPost", "ExecReload", "KillSignal", "KillMode",
+		"TimeoutStopSec", "WatchdogSec", "Restart", "RestartSec", "MemoryMax", "SuccessExitStatus", "WorkingDirectory",
+		// What takes rights away. The checks of deploy ask systemd itself.
+		"CapabilityBoundingSet", "LockPersonality", "MemoryDenyWriteExecute", "NoNewPrivileges", "PrivateDevices", "PrivateTmp", "PrivateUsers", "ProcSubset", "ProtectClock", "ProtectControlGroups",
+		"ProtectHome", "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables", "ProtectProc", "ProtectSystem", "RemoveIPC", "RestrictAddressFamilies",
+		"RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "SystemCallArchitectures", "SystemCallErrorNumber", "SystemCallFilter", "UMask",
+	},
 	"Install": {"WantedBy"},
 }
 

@@ -25,7 +25,7 @@ const module = "github.com/goworker/goworker"
 // imports are what a fragment may use without an import of its own, by the name before the dot.
 var imports = map[string]string{
 	"goworker": module, "delayedbridge": module + "/delayedbridge", "sentinel": module + "/sentinel", "cluster": module + "/cluster", "embedded": module + "/embedded",
-	"schedule": module + "/schedule", "inspect": module + "/inspect", "checks": module + "/inspect/checks", "control": module + "/control", "profile": module + "/control/profile", "events": module + "/events", "goworkertest": module + "/goworkertest", "httpapi": module + "/httpapi", "httpclient": module + "/httpclient", "health": module + "/health", "webhook": module + "/webhook",
+	"schedule": module + "/schedule", "inspect": module + "/inspect", "checks": module + "/inspect/checks", "groups": module + "/inspect/groups", "control": module + "/control", "dashboard": module + "/dashboard", "profile": module + "/control/profile", "events": module + "/events", "goworkertest": module + "/goworkertest", "httpapi": module + "/httpapi", "httpclient": module + "/httpclient", "health": module + "/health", "config": module + "/config", "webhook": module + "/webhook", "metrics": module + "/metrics", "tracing": module + "/tracing",
 	"shop":    module + "/example/calling/shop",
 	"redis":   "github.com/gomodule/redigo/redis",
 	"context": "context", "errors": "errors", "fmt": "fmt", "json": "encoding/json", "log": "log", "net": "net", "http": "net/http",
@@ -33,6 +33,9 @@ var imports = map[string]string{
 	"signal": "os/signal", "syscall": "syscall", "runtime": "runtime", "sync": "sync", "io": "io", "flag": "flag", "sha256": "crypto/sha256",
 	"atomic": "sync/atomic", "bufio": "bufio", "iter": "iter",
 }
+
+// apart are folders of modules of their own, whose packages fragments may use too.
+var apart = []string{"metrics", "tracing"}
 
 // compiler type-checks fragments against the compiled packages.
 type compiler struct {
@@ -43,20 +46,33 @@ type compiler struct {
 
 var newCompiler = sync.OnceValues(func() (*compiler, error) {
 	paths := []string{module + "/flags"}
-	for _, path := range imports {
-		paths = append(paths, path)
-	}
-	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}"}, paths...)...)
-	cmd.Dir = root
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
+	for name, path := range imports {
+		if !slices.Contains(apart, name) {
+			paths = append(paths, path)
+		}
 	}
 	exports := make(map[string]string)
-	for line := range strings.Lines(string(out)) {
-		if path, file, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
-			exports[path] = file
+	list := func(dir string, paths ...string) error {
+		cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}"}, paths...)...)
+		cmd.Dir = filepath.Join(root, dir)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return fmt.Errorf("go list in %q: %w", dir, err)
+		}
+		for line := range strings.Lines(string(out)) {
+			if path, file, ok := strings.Cut(strings.TrimSpace(line), "="); ok && exports[path] == "" {
+				exports[path] = file
+			}
+		}
+		return nil
+	}
+	if err := list(".", paths...); err != nil {
+		return nil, err
+	}
+	for _, dir := range apart {
+		if err := list(dir, module+"/"+dir); err != nil {
+			return nil, err
 		}
 	}
 	fset := token.NewFileSet()

@@ -20,11 +20,12 @@ type page struct {
 }
 
 // item is a fenced block with the directives right before it, or, without a language, a directive that
-// stands alone.
+// stands alone. Its section is the last heading before it, and its part is the last label in bold: Look, Do.
 type item struct {
-	line       int
-	lang, text string
-	directives map[string]string
+	line          int
+	lang, text    string
+	directives    map[string]string
+	section, part string
 }
 
 func (b item) is(name string) bool { _, ok := b.directives[name]; return ok }
@@ -37,17 +38,22 @@ var directives = []string{
 	"file",       // the block is written to this file, below the page's first directory
 	"run",        // a Go fragment is run, not only compiled
 	"prints",     // each line is somewhere in what the block prints
+	"lacks",      // no line is anywhere in what the block prints
+	"exits",      // the block ends with this status
 	"output",     // the block is what the block before it prints, or what runs in the background; … stands for anything
 	"background", // the block's commands go on while later blocks run
 	"interrupt",  // stands alone: the commands in the background get Ctrl-C, and end with status 0
 	"redis",      // stands alone: sentinel or cluster, to which redis-cli speaks from there on
 	"fresh",      // stands alone: Redis is emptied, and the processes of the page are killed
+	"apart",      // stands alone: each section of the page has a scene of its own, and they play side by side
 }
 
 var directive = regexp.MustCompile(`(?s)^<!-- ([a-z]+)(?:: ?(.*?))? ?-->$`)
 
 // standing are the directives that need no block.
-var standing = []string{"declare", "interrupt", "fresh", "redis"}
+var standing = []string{"declare", "interrupt", "fresh", "redis", "apart"}
+
+var label = regexp.MustCompile(`^\*\*([A-Z][a-z]+)\.?\*\*`)
 
 // pages reads the README and the pages of docs, not those for maintainers.
 func pages(t *testing.T) []page {
@@ -76,8 +82,14 @@ func pages(t *testing.T) []page {
 func parse(text string) (items []item, err error) {
 	lines := strings.Split(text, "\n")
 	pending := make(map[string]string)
+	section, part := "", ""
 	for i := 0; i < len(lines); i++ {
 		begin, line := i, strings.TrimSpace(lines[i])
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			section, part = heading, ""
+		} else if m := label.FindStringSubmatch(line); m != nil {
+			part = m[1]
+		}
 		switch {
 		case strings.HasPrefix(line, "<!--"):
 			for !strings.Contains(lines[i], "-->") && i+1 < len(lines) {
@@ -88,7 +100,7 @@ func parse(text string) (items []item, err error) {
 				continue // a mark of another tool, such as <!-- results: … -->
 			}
 			if slices.Contains(standing, m[1]) {
-				items = append(items, item{line: begin + 1, directives: map[string]string{m[1]: m[2]}})
+				items = append(items, item{line: begin + 1, directives: map[string]string{m[1]: m[2]}, section: section})
 				continue
 			}
 			if _, twice := pending[m[1]]; twice {
@@ -101,7 +113,7 @@ func parse(text string) (items []item, err error) {
 			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
 				body.WriteString(strings.TrimPrefix(lines[i], indent) + "\n")
 			}
-			items = append(items, item{begin + 1, strings.TrimPrefix(line, "```"), body.String(), pending})
+			items = append(items, item{begin + 1, strings.TrimPrefix(line, "```"), body.String(), pending, section, part})
 			pending = make(map[string]string)
 		case line != "" && len(pending) > 0:
 			return items, fmt.Errorf("%d: directives stand before a text, not before a block", begin+1)

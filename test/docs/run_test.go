@@ -48,14 +48,14 @@ go() {
 	command go "$@"
 }
 curl() { # a server that was just started does not listen yet; an answer that is an error fails the block
-	for i in $(seq 300); do
+	for i in $(seq 1800); do
 		command curl -sS --fail-with-body "$@" && return || [ $? = 7 ] || return
 		sleep 0.1
 	done
 }
 trap 'pwd > "$CWD"' EXIT
 if [ -f "$HOME/.variables" ]; then . "$HOME/.variables"; fi # what a hidden setup leaves
-eventually() { for i in $(seq 900); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done; echo "never: $*"; return 1; }
+eventually() { for i in $(seq 1800); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done; echo "never: $*"; return 1; }
 `
 
 // scene is what a page runs in: its server, its directory, its processes.
@@ -247,17 +247,49 @@ func TestBlocks(t *testing.T) {
 	for _, p := range pages(t) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			var s *scene // made for the first block that needs one
-			for _, b := range p.items {
-				if s == nil && needsScene(b) {
-					s = newScene(t, p)
+			if sections := p.apart(); len(sections) > 0 {
+				for _, section := range sections {
+					t.Run(section.items[0].section, func(t *testing.T) {
+						t.Parallel()
+						section.play(t)
+					})
 				}
-				if err := b.play(t, p, s); err != nil {
-					t.Fatalf("%s:%d: %v", p.name, b.line, err)
-				}
+				return
 			}
+			p.play(t)
 		})
 	}
+}
+
+// play runs the blocks of a page in their order.
+func (p page) play(t *testing.T) {
+	var s *scene // made for the first block that needs one
+	for _, b := range p.items {
+		if s == nil && needsScene(b) {
+			s = newScene(t, p)
+		}
+		if err := b.play(t, p, s); err != nil {
+			t.Fatalf("%s:%d: %v", p.name, b.line, err)
+		}
+	}
+}
+
+// apart returns the sections of a page that has a scene for each of them, each as a page, and nothing for
+// another page.
+func (p page) apart() (sections []page) {
+	if !slices.ContainsFunc(p.items, func(b item) bool { return b.is("apart") }) {
+		return nil
+	}
+	for _, b := range p.items {
+		switch last := len(sections) - 1; {
+		case b.is("apart"):
+		case last < 0 || sections[last].items[0].section != b.section:
+			sections = append(sections, page{p.name, []item{b}})
+		default:
+			sections[last].items = append(sections[last].items, b)
+		}
+	}
+	return sections
 }
 
 func needsScene(b item) bool {
@@ -299,18 +331,42 @@ func (b item) play(t *testing.T, p page, s *scene) error {
 		}
 	}
 	out, err := b.do(t, p, s)
-	if err != nil {
+	if err = b.exited(err); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	for want := range strings.Lines(b.directives["prints"]) {
-		if want = strings.TrimSpace(want); !strings.Contains(out, want) {
+		if want = strings.TrimSpace(want); !strings.Contains(folded(out), folded(want)) {
 			return fmt.Errorf("it did not print %q but\n%s", want, out)
+		}
+	}
+	for not := range strings.Lines(b.directives["lacks"]) {
+		if not = strings.TrimSpace(not); not != "" && strings.Contains(folded(out), folded(not)) {
+			return fmt.Errorf("it should not have printed %q, and printed\n%s", not, out)
 		}
 	}
 	if check, ok := b.directives["check"]; ok {
 		if out, err := s.shell(t, check); err != nil {
 			return fmt.Errorf("its check: %w\n%s", err, out)
 		}
+	}
+	return nil
+}
+
+// folded is a text in one line with single blanks: goworker breaks its sentences at the width of a terminal.
+func folded(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// exited returns what is wrong with the end of a block.
+func (b item) exited(err error) error {
+	want := b.directives["exits"]
+	if want == "" {
+		return err
+	}
+	status := "0"
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		status = strconv.Itoa(exit.ExitCode())
+	}
+	if status != want {
+		return fmt.Errorf("it ended with %s, not %s: %v", status, want, err)
 	}
 	return nil
 }
@@ -383,7 +439,7 @@ func (s *scene) interrupt() error {
 			return fmt.Errorf("what ran in the background ended with %w:\n%s", err, p.output())
 		}
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute): // a stop alone may take 25 s
 		return fmt.Errorf("what runs in the background does not end:\n%s", p.output())
 	}
 }
@@ -404,11 +460,14 @@ func (b item) compare(t *testing.T, s *scene) error {
 		return errors.New("nothing runs in the background")
 	}
 	end := time.Now().Add(3 * time.Minute)
-	for !shows(b.text, s.background.output()) {
-		if time.Now().After(end) || len(s.background.exited) > 0 {
+	for {
+		over := time.Now().After(end) || len(s.background.exited) > 0 // before the look: an end comes after what was printed
+		if shows(b.text, s.background.output()) {
+			return nil
+		}
+		if over {
 			return fmt.Errorf("the page shows\n%s\nand what runs in the background printed\n%s", b.text, s.background.output())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	return nil
 }
