@@ -268,6 +268,7 @@ func TestAsked(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	d := setup(t, "")
+	d.redis.Do(t, "SET", "resque:pruning_dead_workers_in_progress", "another") // or the daemon removes the dead worker itself
 	_, _ = d.daemon("mailer")
 	now := time.Now()
 	for id, beat := range map[string]time.Time{"web-1:7:mail": now.Add(-time.Hour), "web-2:8:mail,<b>": now} {
