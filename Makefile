@@ -70,10 +70,11 @@ dev: ## play with a worker, sample load and a live status, on a Redis of its own
 	@go -C cmd/goworker run . dev --redis-server='$(REDIS_SERVER)'
 
 # Go's cache of results does not notice when a program that a test builds changes, hence -count=1.
-# Chaos and the killing of programs wait more than they compute. All else runs meanwhile and gives way to them.
+# Chaos and the killing of programs wait more than they compute. All else runs meanwhile and gives way to them. With -k
+# one red test in test-plain does not hide those of test-race.
 test: deps check ## run all tests, on real Redis servers and against node-resque
 	{ (cd test/chaos && $(GOTEST) -timeout=30m .) && $(GOTEST) $(CRASHING); } & killing=$$!; \
-		nice $(MAKE) --no-print-directory test-plain test-race; others=$$?; \
+		nice $(MAKE) --no-print-directory -k test-plain test-race; others=$$?; \
 		wait $$killing && exit $$others
 
 # With benchmarks, go test runs one package after the other: those of SEQUENTIAL are quick.
