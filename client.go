@@ -203,8 +203,9 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		return nil, err
 	}
 	var room struct { // of a call on one Redis, which most are
-		push outcome.Push
-		load [1]load
+		push    outcome.Push
+		options enqueueOptions
+		load    [1]load
 	}
 	p, loads := &room.push, room.load[:]
 	if n := len(c.redises); n > 1 {
@@ -213,7 +214,7 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		return nil, err
 	}
 	for n := range items {
-		err := push(c.registry.Class, &items[n], p)
+		err := push(c.registry.Class, &items[n], p, &room.options)
 		i := 0
 		if err == nil && find != nil {
 			i, err = find(p.Queue)

@@ -153,15 +153,15 @@ func (o *options) onEnqueue(option EnqueueOption) {
 	o.Add(of.First)
 }
 
-// push fills in a job for the producer. classOf finds the class of a name.
-func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push) error {
+// push fills in a job for the producer. classOf finds the class of a name, and o is room for the job's options.
+func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push, o *enqueueOptions) error {
 	if item.Job == nil {
 		return producer.ErrNoJob
 	}
 	job := item.Job.Payload
 	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
 	if len(item.Options) > 0 {
-		return pushWith(item.Options, p, nil)
+		return pushWith(item.Options, p, o, nil)
 	}
 	if p.Queue == "" {
 		p.Queue = queueOf(p.Class)
@@ -179,14 +179,15 @@ func queueOf(class *outcome.Class) string {
 }
 
 // pushWith is push for a job with options, or for a step.
-func pushWith(opts []EnqueueOption, p *outcome.Push, step asStep) error {
+func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asStep) error {
 	p.Options = new(outcome.Options)
-	o := enqueueOptions{to: p.Options, step: step}
+	o.Reset()
+	*o = enqueueOptions{Mistakes: o.Mistakes, to: p.Options, step: step}
 	for i, opt := range opts {
 		if opt == nil {
 			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
 		}
-		opt.enqueue(&o)
+		opt.enqueue(o)
 	}
 	if p.Step = step != nil; p.Class == nil {
 		p.Class = o.class
@@ -201,7 +202,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, step asStep) error {
 	case step != nil && o.First != nil:
 		return o.First // the caller names the step
 	case step != nil:
-		return step.check(&o, p)
+		return step.check(o, p)
 	case o.First != nil:
 		return producer.About(p.Name, o.First)
 	case o.resque && o.named:

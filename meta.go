@@ -38,8 +38,10 @@ func (id ownID) workflow(to *workflowOptions) {
 	to.ID = string(id)
 }
 
+func (id ownID) String() string { return fmt.Sprintf("WithID(%q)", string(id)) }
+
 func (id ownID) check(m *setting.Mistakes, what string) {
-	m.Once(what, fmt.Sprintf("WithID(%q)", string(id)))
+	m.Once(what, id)
 	if id == "" {
 		m.Wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
 	}

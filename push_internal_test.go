@@ -17,7 +17,7 @@ func TestPushSaysWhoChoseTheID(t *testing.T) {
 		"plain": {}, "made up": {[]EnqueueOption{ExpireAfter(1)}, false}, "chosen": {[]EnqueueOption{WithID("x")}, true},
 	} {
 		p := new(outcome.Push)
-		if err := push(class, &Item{Job: NewJob("q", "C"), Options: tt.opts}, p); err != nil || p.Chosen != tt.chosen || p.Chosen != (p.ID == "x") {
+		if err := push(class, &Item{Job: NewJob("q", "C"), Options: tt.opts}, p, new(enqueueOptions)); err != nil || p.Chosen != tt.chosen || p.Chosen != (p.ID == "x") {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}

@@ -62,7 +62,7 @@ func (x tried) Encode(d *Daemon, item Item) (sent producer.Sent, err error) {
 	set := outcome.New(outcome.Deps{Base: x.Base(part.Base{Store: c.store()}), Time: x.Trial}, d.registry, x.Features(d.registry.features(d.registry.limits))...)
 	defer set.Close()
 	p := new(outcome.Push)
-	if err := push(d.registry.Class, &item, p); err != nil {
+	if err := push(d.registry.Class, &item, p, new(enqueueOptions)); err != nil {
 		return sent, prefix.Of(err)
 	}
 	call := producer.NewCall(set, c.style, c.MaxPayload, 1)

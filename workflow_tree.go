@@ -228,7 +228,7 @@ func (t *tree) make(item *Item) (*stepOptions, error) {
 	}
 	s, job := new(stepOptions), item.Job.Payload
 	p := &outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: t.client.registry.Class(job.Class), View: item.Job}
-	if err := pushWith(item.Options, p, s); err != nil {
+	if err := pushWith(item.Options, p, new(enqueueOptions), s); err != nil {
 		return nil, err
 	}
 	s.Class, s.Queue = p.Name, p.Queue

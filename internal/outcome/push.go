@@ -73,7 +73,11 @@ func (p *Push) Plain() bool {
 // Enqueue has the features add to a job that is about to be pushed. An error of one keeps the job from
 // being pushed.
 func (s *Set) Enqueue(p *Push) error {
-	for _, enqueue := range s.enqueue {
+	asked := s.enqueue
+	if p.ID == "" && p.Options == nil && (p.Class == nil || len(p.Class.options.all) == 0) {
+		asked = s.enqueueAll
+	}
+	for _, enqueue := range asked {
 		if err := enqueue(p); err != nil {
 			return err
 		}

@@ -29,10 +29,12 @@ type Set struct {
 	open      []int            // the features that Open jobs without a field
 	rest      []Policy         // Bind(nil), by feature
 	others    []Policy         // those of them that are not nil
-	enqueue   []func(*Push) error
 	observers []func(context.Context, *Job, *Outcome)
 	watchers  []func(*Job, *Outcome)
 	watched   []Watched
+
+	enqueue    []func(*Push) error
+	enqueueAll []func(*Push) error // of jobs without any option
 }
 
 // Time is the fleet's clock: Redis's, as of the last renewal of the lease.
@@ -68,6 +70,9 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 		}
 		if f.Enqueue != nil {
 			s.enqueue = append(s.enqueue, f.Enqueue)
+			if f.EnqueueAll {
+				s.enqueueAll = append(s.enqueueAll, f.Enqueue)
+			}
 		}
 		switch {
 		case f.Open == nil:

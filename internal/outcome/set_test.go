@@ -737,12 +737,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Features add to a push in their order, and are closed once.
+// Features add to a push in their order, to one without options only those that add to all, and they are closed once.
 func TestEnqueueAndClose(t *testing.T) {
 	t.Parallel()
 	closed := 0
 	add := func(name string) Feature {
-		return Feature{Name: name, Close: func() { closed++ }, Enqueue: func(p *Push) error {
+		return Feature{Name: name, Close: func() { closed++ }, EnqueueAll: name == "b", Enqueue: func(p *Push) error {
 			if p.Name == name {
 				return errors.New("not for " + name)
 			}
@@ -751,17 +751,28 @@ func TestEnqueueAndClose(t *testing.T) {
 		}}
 	}
 	b := setup(t, add("a"), Feature{Name: "none"}, add("b"))
-	p := &Push{Queue: "q"}
-	err := b.Enqueue(p)
-	b.Close()
-	if err != nil {
-		t.Error(err)
+	with := new(Class)
+	Put(with, 1)
+	for what, p := range map[string]*Push{"bare": {}, "of a bare class": {Class: new(Class)}, "id": {ID: "x"}, "options": {Options: new(Options)}, "class": {Class: with}} {
+		err := b.Enqueue(p)
+		var names []string
+		for _, f := range p.Fields {
+			names = append(names, f.Name)
+		}
+		want := []string{"a", "b"}
+		if strings.Contains(what, "bare") {
+			want = want[1:]
+		}
+		if err != nil || !slices.Equal(names, want) {
+			t.Errorf("%s: %q %v", what, names, err)
+		}
 	}
-	if refused := (&Push{Name: "b"}); b.Enqueue(refused) == nil || len(refused.Fields) != 1 {
+	if refused := (&Push{ID: "x", Name: "b"}); b.Enqueue(refused) == nil || len(refused.Fields) != 1 {
 		t.Errorf("refused by b: %+v", refused)
 	}
-	if len(p.Fields) != 2 || p.Fields[0].Name != "a" || p.Fields[1].Name != "b" || closed != 2 {
-		t.Errorf("%+v, %d closed", p, closed)
+	b.Close()
+	if closed != 2 {
+		t.Errorf("%d closed", closed)
 	}
 }
 

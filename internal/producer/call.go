@@ -234,12 +234,11 @@ func (c *Client) count(call *Call, receipts []Receipt, err error) {
 			why, buffered = receipts[i].Err, receipts[i].Buffered
 		}
 		result := meter.Pushed
-		var held *Duplicate
 		switch {
 		case why == nil && buffered:
 			result = meter.Buffered
 		case why == nil:
-		case errors.As(why, &held):
+		case isDuplicate(why):
 			result = meter.Held
 		case Unconfirmed(why):
 			result = meter.Unconfirmed
@@ -248,6 +247,11 @@ func (c *Client) count(call *Call, receipts []Receipt, err error) {
 		}
 		c.Meter.Enqueued(call.bulk.Queue(i), call.names[i], result)
 	}
+}
+
+func isDuplicate(err error) bool {
+	var held *Duplicate
+	return errors.As(err, &held)
 }
 
 // sendNow is Send without the buffer.

@@ -344,7 +344,7 @@ func TestNothingIsEnqueued(t *testing.T) {
 	server := redistest.Start(t)
 	broken := errors.New("not this one")
 	c, set := setup(t, server, 1, func(outcome.Deps) outcome.Feature {
-		return outcome.Feature{Name: "picky", Enqueue: func(p *outcome.Push) error {
+		return outcome.Feature{Name: "picky", EnqueueAll: true, Enqueue: func(p *outcome.Push) error {
 			if p.Name == "Bad" {
 				return broken
 			}

@@ -11,7 +11,16 @@ type Mistakes struct {
 }
 
 // given is one option of a call, and which setting it sets.
-type given struct{ what, option string }
+type given struct {
+	what   string
+	option any // a string, or a comparable fmt.Stringer
+}
+
+// Reset makes m as good as new, and keeps its memory.
+func (m *Mistakes) Reset() {
+	clear(m.given)
+	m.First, m.given = nil, m.given[:0]
+}
 
 // Wrong adds a mistake.
 func (m *Mistakes) Wrong(format string, args ...any) { m.Add(fmt.Errorf(format, args...)) }
@@ -23,8 +32,9 @@ func (m *Mistakes) Add(err error) {
 	}
 }
 
-// Once adds a mistake if an earlier option of the call has set the same thing.
-func (m *Mistakes) Once(what, option string) {
+// Once adds a mistake if an earlier option of the call has set the same thing. The option is a string, or a comparable
+// fmt.Stringer, whose text is made only for a mistake.
+func (m *Mistakes) Once(what string, option any) {
 	for _, g := range m.given {
 		switch {
 		case g.what != what:
@@ -38,7 +48,7 @@ func (m *Mistakes) Once(what, option string) {
 }
 
 // Note remembers an option that may be given several times, and which setting it sets.
-func (m *Mistakes) Note(what, option string) { m.given = append(m.given, given{what, option}) }
+func (m *Mistakes) Note(what string, option any) { m.given = append(m.given, given{what, option}) }
 
 // Take adds the options that an option has of its own, and the mistake in them.
 func (m *Mistakes) Take(option string, of Mistakes) {
@@ -51,7 +61,7 @@ func (m *Mistakes) Take(option string, of Mistakes) {
 // Given returns all options of the call, each as "which setting: the option".
 func (m *Mistakes) Given() (all []string) {
 	for _, g := range m.given {
-		all = append(all, g.what+": "+g.option)
+		all = append(all, fmt.Sprintf("%s: %s", g.what, g.option))
 	}
 	return all
 }

@@ -26,7 +26,7 @@ const askWithin = time.Second
 
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
-	f := &feature{deps: d}
+	f := &feature{deps: d, uncancelled: d.Store.Uncancelled()}
 	return outcome.Feature{
 		Name:  "cancel",
 		Drops: true,
@@ -52,7 +52,9 @@ func New(d outcome.Deps) outcome.Feature {
 type feature struct {
 	outcome.None
 	deps outcome.Deps
-	set  atomic.Pointer[set] // nil: no job is cancelled. Written by read, in the poller's goroutine
+
+	uncancelled resque.Effect       // without entries
+	set         atomic.Pointer[set] // nil: no job is cancelled. Written by read, in the poller's goroutine
 }
 
 // set is the set of cancelled jobs as it was read.
@@ -225,7 +227,7 @@ func (f *feature) Settle(j *outcome.Job, o *outcome.Outcome) {
 // enqueue takes a cancel back that is still there of an earlier job with the id that the program chose.
 func (f *feature) enqueue(p *outcome.Push) error {
 	if p.Chosen {
-		p.Beside = append(p.Beside, f.deps.Store.Uncancelled(resque.CancelledID(p.ID), resque.CancelledPlace(p.Queue, p.ID)))
+		p.Beside = append(p.Beside, f.uncancelled.With(resque.CancelledID(p.ID), resque.CancelledPlace(p.Queue, p.ID)))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ type Stamped bool
 
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
-	return outcome.Feature{Name: "stamp", Enqueue: func(p *outcome.Push) error {
+	return outcome.Feature{Name: "stamp", EnqueueAll: d.Settings.Stamp, Enqueue: func(p *outcome.Push) error {
 		if asked, _ := outcome.Option[Stamped](p); !bool(asked) && !d.Settings.Stamp || p.Ruby || p.Step {
 			return nil // resque-scheduler's schedule has no place for it, and of a step it is not known yet
 		}
