@@ -100,8 +100,9 @@ func (d *desk) daemon(name string, change ...func(*goworker.WorkerSettings, *gow
 		<-ended
 		daemon.Close()
 	})
-	redistest.Eventually(d.T, daemontest.Soon, name+" is ready", func() bool { return daemon.Health().Ready })
-	if s.Logger == nil { // its log is not the test's
+	named := s.Logger != nil // else its log is not the test's
+	redistest.Eventually(d.T, daemontest.Soon, name+" is ready", func() bool { return daemon.Health().Ready && (!named || log.Process() != "") })
+	if !named {
 		all, err := d.Client.Inspect().Processes(d.Context())
 		if err != nil || len(all) != 1 {
 			d.Fatalf("%+v %v", all, err)
