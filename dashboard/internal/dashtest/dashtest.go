@@ -121,10 +121,15 @@ func (d *Desk) Do(method, path, user, kind, body string, cookies ...*http.Cookie
 	return Answer{res.StatusCode, res.Header, string(text)}
 }
 
-// Get asks for a page.
-func (d *Desk) Get(path, user string) Answer {
+// Get asks for a page, and again where Redis did not answer in the time of a page: that is no more than a busy machine.
+func (d *Desk) Get(path, user string) (a Answer) {
 	d.Helper()
-	return d.Do(http.MethodGet, path, user, "", "")
+	for range 6 {
+		if a = d.Do(http.MethodGet, path, user, "", ""); a.Status != http.StatusServiceUnavailable || !strings.Contains(strings.ToLower(a.Body), "deadline exceeded") {
+			break
+		}
+	}
+	return a
 }
 
 // Read decodes the JSON of a page that is there.
