@@ -141,12 +141,13 @@ func TestOperationsRestWhileTheyRead(t *testing.T) {
 	for _, undone := range []bool{false, true} {
 		reads := 0
 		slow := &lossy{lender: l, step: func(int64, string) (made, lost bool) { return true, false }}
-		rested := false
+		rested, steps := false, int64(0)
 		slow.read = func() {
 			if reads++; reads == 2 { // the first thousand of the jobs that went, behind the list of those that have ended
+				steps = slow.steps.Load()
 				time.Sleep(3 * time.Second) // the lease is renewed after 2.5
 			}
-			rested = rested || reads == 3 && slow.steps.Load() == 1
+			rested = rested || reads == 3 && slow.steps.Load() == steps+1
 		}
 		ops := inspect.New(slow).Operations()
 		if undone {
@@ -164,13 +165,14 @@ func TestOperationsRestWhileTheyFindFailures(t *testing.T) {
 	i, server, l := setup(t)
 	failures(t, server, 150)
 	op := run(t, i, inspect.Plan{Verb: inspect.Retry})
-	reads, rested := 0, false
+	reads, rested, steps := 0, false, int64(0)
 	slow := &lossy{lender: l, step: func(int64, string) (made, lost bool) { return true, false }}
 	slow.fails = func() {
 		if reads++; reads == 1 {
+			steps = slow.steps.Load()
 			time.Sleep(3 * time.Second) // the lease is renewed after 2.5
 		}
-		rested = rested || reads == 2 && slow.steps.Load() == 1
+		rested = rested || reads == 2 && slow.steps.Load() == steps+1
 	}
 	op = drive(t, inspect.New(slow).Operations().Undo(t.Context(), op.ID))
 	want(t, "the lease was renewed", true, rested, nil)

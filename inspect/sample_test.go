@@ -158,7 +158,7 @@ func TestSampleGo(t *testing.T) {
 	}
 	server.Do(t, "HSET", "resque:go:inflight:h:1:a", 1, "4:mail{}", 2, "4:mail{}", "entered", "1")
 	server.Do(t, "SADD", "resque:go:paused", "mail")
-	server.Do(t, "ZADD", "resque:go:takers", now.UnixMilli()+8000, "t1", 5, "gone")
+	server.Do(t, "ZADD", "resque:go:takers", now.Add(time.Hour).UnixMilli(), "t1", 5, "gone")
 	server.Do(t, "HSET", "resque:go:taker:t1", "host", "web", "queues", "mail\nother", "waiting", 2)
 	server.Do(t, "SADD", "resque:go:lanes", "5:lanesL")
 	server.Do(t, "ZADD", "resque:go:lanes:5:lanesL", now.Add(-time.Minute).UnixMicro(), "one", now.UnixMicro(), "two")

@@ -212,22 +212,29 @@ func TestProcesses(t *testing.T) {
 	s, c := resque.New(""), server.Dial(t)
 	since := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	p := resque.Process{ID: "h:7:b", Host: "h", PID: 7, Version: "1.0", Queues: "a,b", Concurrency: 3, Started: since, IDHead: "h.go:7-", IDQueues: "a,b"}
-	if err := s.Enter(c, p, resque.LeasePeriod, since); err != nil {
-		t.Fatal(err)
-	}
-	server.Do(t, "HSET", "resque:go:inflight:h:7:b", 1, `1:a{}`, 2, `1:a{}`)
 	now, err := s.Now(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := s.Enter(c, p, resque.LeasePeriod, since); err != nil {
+		t.Fatal(err)
+	}
+	server.Do(t, "HSET", "resque:go:inflight:h:7:b", 1, `1:a{}`, 2, `1:a{}`)
 	server.Do(t, "ZADD", "resque:go:processes", now.Add(3*time.Second).UnixMilli(), "h:8:late", -now.Add(-4*time.Second).UnixMilli(), "h:9:dead")
 	server.Do(t, "SET", "resque:go:process:h:8:late", "spoiled")
 	all, err := i.Processes(ctx)
 	if err != nil || len(all) != 3 {
 		t.Fatal(all, err)
 	}
-	ages := []time.Duration{all[0].LeaseAge.Round(time.Hour), all[1].LeaseAge.Truncate(5 * time.Second), all[2].LeaseAge.Truncate(4 * time.Second)}
-	want(t, "lease ages", []time.Duration{0, 5 * time.Second, 12 * time.Second}, ages, nil)
+	then, err := s.Now(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, least := range []time.Duration{0, 5 * time.Second, 12 * time.Second} {
+		if age := all[n].LeaseAge; age < least || age > least+then.Sub(now)+time.Millisecond { // Redis has it in milliseconds
+			t.Errorf("the lease of %s is %v old", all[n].ID, age)
+		}
+	}
 	all[0].LeaseAge = 0
 	want(t, "the first", inspect.ProcessInfo{ID: "h:7:b", Host: "h", PID: 7, Version: "1.0", Queues: "a,b", Concurrency: 3, Since: since, Jobs: 2}, all[0], nil)
 	want(t, "dead", []bool{false, false, true}, []bool{all[0].Dead, all[1].Dead, all[2].Dead}, nil)
