@@ -40,7 +40,7 @@ func main() {
 	goworker.Register("Convert", convert,
 		goworker.Timeout(500*time.Millisecond), // the context ends
 		goworker.Isolated(
-			goworker.HardTimeout(3*time.Second),      // the job must end
+			goworker.HardTimeout(15*time.Second),     // the job must end
 			goworker.KillGrace(100*time.Millisecond), // else its process is killed
 			goworker.MaxMemory(256<<20),
 		),

@@ -96,7 +96,7 @@ func TestExamples(t *testing.T) {
 			name: "isolated", args: "-queues=risky",
 			want: []string{
 				`done: "cat.tiff.png"`, "failed: the child process of Convert exited with status 9 before the handler returned",
-				"failed: Convert reached its hard time limit of 3s", "MiB of memory, more than its limit of 256.0 MiB, and were killed",
+				"failed: Convert reached its hard time limit of 15s", "MiB of memory, more than its limit of 256.0 MiB, and were killed",
 			},
 		},
 		{
@@ -209,8 +209,11 @@ func TestExamples(t *testing.T) {
 	t.Run("results", func(t *testing.T) {
 		t.Parallel()
 		out := finish(t, program(t, redistest.Start(t), "results"))
+		if first, second := "watched: running, 1 of 3, 1 so far", "watched: running, 2 of 3, 3 so far"; !strings.Contains(out, first) && !strings.Contains(out, second) { // on a busy machine one of them may be missed
+			t.Errorf("it printed neither %q nor %q but\n%s", first, second, out)
+		}
 		for _, want := range []string{
-			"watched: running, 1 of 3, 1 so far", "watched: done, 3 of 3, 6 so far", "awaited: 9", "failed: there is nothing to add",
+			"watched: done, 3 of 3, 6 so far", "awaited: 9", "failed: there is nothing to add",
 			"of class Sum in queue numbers: the job was cancelled",
 		} {
 			if !strings.Contains(out, want) {
@@ -332,8 +335,20 @@ func TestClient(t *testing.T) {
 		_ = answer.Body.Close()
 		return answer.StatusCode
 	}
-	if first, second := signUp(), signUp(); first != http.StatusAccepted || second != http.StatusConflict {
+	again := func() (status int, tries int) { // on a busy machine Redis may take longer than the second that a user waits
+		for tries = 1; tries <= 60; tries++ {
+			if status = signUp(); status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
+				break
+			}
+		}
+		return status, tries
+	}
+	first, tries := again()
+	if second, _ := again(); first != http.StatusAccepted && (first != http.StatusConflict || tries == 1) || second != http.StatusConflict {
 		t.Errorf("it answered %d and %d", first, second)
+	}
+	if n := server.Int(t, "LLEN", "resque:queue:mail"); n != 1 {
+		t.Errorf("it enqueued %d jobs", n)
 	}
 	if job := server.Text(t, "LINDEX", "resque:queue:mail", 0); !strings.Contains(job, `"meta":{"tenant":"acme"}`) {
 		t.Errorf("it enqueued %s", job)
@@ -406,7 +421,7 @@ func row(out, class string) string {
 // if it does not end by itself.
 func program(t *testing.T, server *redistest.Server, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(programs, name), args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {

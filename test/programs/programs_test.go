@@ -186,7 +186,7 @@ func build(t *testing.T) string {
 // is given, and returns what it printed and its exit status.
 func run(t *testing.T, env []string, program string, args ...string) (out string, status int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
