@@ -234,7 +234,7 @@ func TestExport(t *testing.T) {
 		}
 		q := r.URL.Query()
 		got = append(got, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header.Get("X-Token"), " ", r.Header.Get("Job-Attr-K"), " ", q.Get("tries"), " ", string(body)))
-		if q.Get("delay") < "3590" || q.Get("ttl") < "7190" {
+		if q.Get("delay") < "3000" || q.Get("ttl") < "6600" {
 			t.Errorf("the query is %v", q)
 		}
 		w.WriteHeader(http.StatusCreated)
