@@ -7,6 +7,7 @@ import { person, walk, launch, quit, control, eventually, api, desktop, phone } 
 const dir = process.argv[2];
 await launch();
 try {
+  await control("/follow");
   const id = await control("/push?queue=mail&class=Follow&n=1");
   const me = await person(), kinds = new Map();
   await eventually("the job is done", async () => JSON.stringify(await api("/jobs/" + id)).includes("done 0"));

@@ -54,6 +54,7 @@ func (f *fleet) controls() http.Handler {
 	handle("/mend", func(*http.Request) (string, error) { f.mended.Store(true); return "", nil })
 	handle("/break", func(*http.Request) (string, error) { f.mended.Store(false); return "", nil })
 	handle("/rest", func(*http.Request) (string, error) { f.rest.Do(func() { close(f.rested) }); return "", nil })
+	handle("/follow", func(*http.Request) (string, error) { f.follow.Do(func() { close(f.followed) }); return "", nil })
 	handle("/redis/stop", func(*http.Request) (string, error) { f.redis.stop(); return "", nil })
 	handle("/redis/start", func(r *http.Request) (string, error) { return "", f.redis.start(context.WithoutCancel(r.Context())) })
 	return mux

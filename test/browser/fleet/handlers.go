@@ -22,6 +22,9 @@ type fleet struct {
 	mended atomic.Bool   // ChargeCard succeeds
 	rested chan struct{} // closed: jobs of Report end
 	rest   sync.Once
+
+	followed chan struct{} // closed: the second try of Follow ends
+	follow   sync.Once
 }
 
 // daemon is a process of the fleet.
@@ -51,7 +54,12 @@ func (f *fleet) daemon(name, queues string) *goworker.Daemon {
 		if goworker.FromContext(ctx).Attempt == 1 {
 			return "", errors.New("not yet")
 		}
-		return fmt.Sprintf("done %d", id), nil
+		select { // a page shows the first error until the job has ended
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-f.followed:
+			return fmt.Sprintf("done %d", id), nil
+		}
 	}, goworker.Retry(3, goworker.Delays{time.Second}), goworker.WithResult(time.Hour), goworker.CaptureLogs())
 	d.Register("Account", func(ctx context.Context, id int) error { return sleep(ctx, 5*time.Millisecond) },
 		goworker.MaxRunning(1, goworker.PerKey(goworker.ByArg(0))), goworker.Unique(goworker.UntilDone()))

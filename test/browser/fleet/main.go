@@ -2,8 +2,8 @@
 // and broken, what Ruby's workers leave in Redis, leases over HTTP, and the dashboard. It prints where it is as one line of JSON, and ends when
 // its standard input does.
 //
-// The controls are requests to another address: POST /push?queue=mail&class=SendMail&n=10, /work?n=5, /mend, /break, /redis/stop and
-// /redis/start.
+// The controls are requests to another address: POST /push?queue=mail&class=SendMail&n=10, /work?n=5, /mend, /break, /rest, /follow,
+// /redis/stop and /redis/start.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run(ctx context.Context, listen string) (err error) {
 		return err
 	}
 
-	f := &fleet{redis: redis, key: key, rested: make(chan struct{})}
+	f := &fleet{redis: redis, key: key, rested: make(chan struct{}), followed: make(chan struct{})}
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	failed := make(chan error, 8)

@@ -7,6 +7,7 @@ export default async function () {
   await me.go("/jobs/" + id);
   await shows(page, /Follow/);
   await shows(page, /not yet/);
+  await control("/follow");
   await shows(page, /done 0/);
   await me.go("/jobs?state=done");
   await page.getByRole("link", { name: /Follow/ }).first().waitFor();
