@@ -57,7 +57,7 @@ func (d *desk) each() map[string]failureRow {
 // ended waits until an operation has ended.
 func (d *desk) ended(id string) (op inspect.Operation) {
 	d.Helper()
-	redistest.Eventually(d, time.Minute, "the operation ends", func() bool {
+	redistest.Eventually(d, 5*time.Minute, "the operation ends", func() bool {
 		var err error
 		if op, err = d.Client.Inspect().Operations().Get(d.Context(), id); err != nil {
 			d.Fatal(err)
@@ -165,7 +165,7 @@ func TestFailuresRetriedAcrossDashboards(t *testing.T) {
 func TestFailuresBrake(t *testing.T) {
 	t.Parallel()
 	d := setup(t)
-	const many = 3000 // half a minute at this pace, however late the worker is
+	const many = 3000 // two minutes at this pace, which leaves a late worker time to let a fifth of them fail
 	for n := range many {
 		d.fail(failure{class: "Bad", args: fmt.Sprint("[", n, "]")})
 	}
@@ -189,7 +189,7 @@ func TestFailuresBrake(t *testing.T) {
 		}
 	}()
 	defer func() { close(stop); <-gone }()
-	out := decoded[outcome](d, d.act("/failures/retry", "", `{"all":true,"filter":"class:Bad until:0s","pace":100}`))
+	out := decoded[outcome](d, d.act("/failures/retry", "", `{"all":true,"filter":"class:Bad until:0s","pace":25}`))
 	if op := d.ended(out.Operation); op.State != inspect.OperationStopped || !strings.HasPrefix(op.Why, "brake:") || op.Done >= many {
 		t.Errorf("%+v", op)
 	}
