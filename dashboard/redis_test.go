@@ -116,6 +116,29 @@ func TestRedisPage(t *testing.T) {
 	}
 }
 
+// A check that cannot look again does not say that all is well.
+func TestFixUnseen(t *testing.T) {
+	t.Parallel()
+	d := setup(t)
+	d.redis.Do(t, "RPUSH", "resque:delayed:1791981136", `{"class":"Later","args":[],"queue":"mail"}`)
+	var all *desk
+	var p redisPage
+	at := -1
+	redistest.Eventually(t, 2*time.Minute, "the checks have seen all", func() bool {
+		all, p = d.as("all", rulesOf(t, nil, "operator", "watcher", "doctor")...), redisPage{}
+		redistest.Eventually(t, 2*time.Minute, "the checks have looked", func() bool { all.Read("/redis", "", &p); return p.Checks != nil })
+		at = slices.IndexFunc(p.Checks.Found, func(f redisFinding) bool { return f.Fixable })
+		return at >= 0
+	})
+	d.redis.Do(t, "ACL", "SETUSER", "all", "-scan")
+	if a := all.act("/redis/checks/"+p.Checks.Found[at].ID+"/fix", "", ""); a.Status != http.StatusServiceUnavailable || strings.Contains(a.Body, "no longer wrong") {
+		t.Error(a.Status, a.Body)
+	}
+	if n := d.redis.Int(t, "ZCARD", "resque:delayed_queue_schedule"); n != 0 {
+		t.Errorf("%d seconds are named", n)
+	}
+}
+
 // What takes the memory is measured once a minute, and again when asked.
 func TestMeasureAgain(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -205,11 +207,16 @@ func fix(ctx context.Context, a *site.Ask) (site.Outcome, error) {
 	return site.Outcome{Said: "It is mended: " + seen.Found[at].Text, Done: 1}, nil
 }
 
-// again runs the check of a finding once more, and returns what it finds now; nil: nothing is wrong any more.
+// again runs the check of a finding once more, and returns what it finds now; nil: nothing is wrong any more. A check that did not see all
+// says neither.
 func again(ctx context.Context, in *inspect.Inspector, f Finding) (*checks.Finding, error) {
-	for now, err := range checks.Run(ctx, in, checks.Options{Only: []int{f.Number}, Most: mostAlike}) {
+	unsure := error(nil)
+	for now, err := range checks.Run(ctx, in, checks.Options{Only: []int{f.Number}, Most: mostAlike, Budget: looking}) {
 		if err != nil {
 			return nil, err
+		}
+		if now.State == checks.NotAllSeen || now.State == checks.CouldNotLook {
+			unsure = &site.Problem{Status: http.StatusServiceUnavailable, Title: "The check could not look again, so nothing is changed", Err: errors.New(now.Sentence)}
 		}
 		if now.State == checks.Found && idOf(now) == f.ID {
 			if !now.Fixable() {
@@ -218,5 +225,5 @@ func again(ctx context.Context, in *inspect.Inspector, f Finding) (*checks.Findi
 			return &now, nil
 		}
 	}
-	return nil, nil
+	return nil, unsure
 }
