@@ -47,7 +47,7 @@ type Options struct {
 	Query *inspect.Query // only failures that match it are grouped; nil: all. Its Places do not count
 
 	Again time.Duration    // how often known failures are read again; 0: 5 s, negative: in each Refresh
-	Now   func() time.Time // nil: the clock of this machine
+	Now   func() time.Time // the clock, also of budgets; nil: that of this machine
 }
 
 // Others is the ID of the group of all failures for whose own group there is no room. No search finds its members.

@@ -73,7 +73,7 @@ func TestModel(t *testing.T) {
 			return records
 		}
 		push(t, server, "failed", plain(rapid.SampledFrom([]int{0, 5, 130, 130, 1500}).Draw(r, "at first"))...)
-		x := groups.New(inspect.New(l), groups.Options{Now: func() time.Time { return now }})
+		x := groups.New(inspect.New(l), groups.Options{Now: ticking()})
 		for range rapid.IntRange(1, 3).Draw(r, "rounds") {
 			for range rapid.IntRange(1, 8).Draw(r, "steps") {
 				list := rapid.SampledFrom([]string{"failed", "mail_failed"}).Draw(r, "list")
@@ -168,7 +168,7 @@ func TestRemovedAnywhere(t *testing.T) {
 	server := redistest.Start(t)
 	records := many(6000)
 	push(t, server, "failed", records...)
-	x := groups.New(inspect.New(lend(t, server, "a")), groups.Options{MaxIndexed: 5000, Now: func() time.Time { return now }})
+	x := groups.New(inspect.New(lend(t, server, "a")), groups.Options{MaxIndexed: 5000, Now: ticking()})
 	refreshed(t, x)
 	for _, remove := range [][]int{{0}, {999}, {1000}, {1001}, {3000}, {-1}, {-2}, {0, 2500, -1}, {100, 1200, 1300, 4000}, {2000, 2001, 2002, 2003}} {
 		for _, n := range remove {

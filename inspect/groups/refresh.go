@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/resque/failures"
 )
@@ -40,13 +39,13 @@ func (x *Index) Refresh(ctx context.Context, budget time.Duration) (Progress, er
 			l.owed = l.count()
 		}
 	}
-	began := clock.System.Now()
+	began := x.o.Now()
 	var errs []error
 	for n, s := range x.shards {
 		until := time.Time{}
 		if budget > 0 { // each gets its share of what is left
-			left := budget - clock.System.Now().Sub(began)
-			until = clock.System.Now().Add(left / time.Duration(len(x.shards)-n))
+			left := budget - x.o.Now().Sub(began)
+			until = x.o.Now().Add(left / time.Duration(len(x.shards)-n))
 		}
 		err := x.refresh(ctx, s, until)
 		if err != nil && len(x.shards) > 1 {
@@ -85,7 +84,7 @@ func (x *Index) refresh(ctx context.Context, s *shard, until time.Time) error {
 
 // late reports whether the budget is over.
 func (p *pass) late() bool {
-	return p.ctx.Err() != nil || !p.until.IsZero() && !clock.System.Now().Before(p.until)
+	return p.ctx.Err() != nil || !p.until.IsZero() && !p.o.Now().Before(p.until)
 }
 
 // read returns a stretch of a list.

@@ -34,6 +34,7 @@ type bundle struct {
 	redis *redistest.Server
 	log   *book
 	late  atomic.Int64 // how far the lease's clock is ahead, in nanoseconds
+	still time.Time    // the time at which the lease's clock stands, but for late; zero: it goes. Set before start
 
 	calls book // of Owner, Rider and Heir
 }
@@ -65,7 +66,13 @@ func process(id string) resque.Process {
 	return resque.Process{ID: id, Host: "h", PID: 1, Queues: "work", Concurrency: 2, Started: time.Now(), IDHead: id + "-", IDQueues: "work"}
 }
 
-func (b *bundle) Now() time.Time { return time.Now().Add(time.Duration(b.late.Load())) }
+func (b *bundle) Now() time.Time {
+	now := b.still
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return now.Add(time.Duration(b.late.Load()))
+}
 
 func (b *bundle) NewTimer(d time.Duration) clock.Timer { return clock.System.NewTimer(d) }
 
@@ -92,7 +99,7 @@ func (b *bundle) start() {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = b.Status.Stop(ctx)
 		b.loop.Stop(ctx)

@@ -86,6 +86,7 @@ func TestReapSharedWorkers(t *testing.T) {
 func TestScan(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.still = time.Now()
 	b.dead(process("dead"), job)
 	b.dead(process("alive"), job)
 	b.redis.Do(t, "ZREM", "resque:go:processes", "dead")
@@ -127,6 +128,7 @@ func TestScan(t *testing.T) {
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
+	b.still = time.Now()
 	b.dead(process("ours"))
 	long := resque.HeartbeatAt(time.Now().Add(-time.Hour))
 	b.redis.Do(t, "SADD", "resque:workers", "ruby:1:work", "silent:1:work")
