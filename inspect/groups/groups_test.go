@@ -289,6 +289,38 @@ func TestMaxIndexed(t *testing.T) {
 	}
 }
 
+// Where there are too many failures, the newest of each list are kept: a list that is read last does not lose all of them again.
+func TestManyLists(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const lists = 12
+	for n := range lists {
+		name := fmt.Sprintf("q%d_failed", n)
+		server.Do(t, "SADD", "resque:failed_queues", name)
+		for i := range 40 {
+			push(t, server, name, failed("Mail", "E", "e", name, time.Hour, i))
+		}
+	}
+	o := options()
+	o.MaxIndexed = 30
+	x := groups.New(inspect.New(lend(t, server, "a")), o)
+	for calls := 0; ; calls++ {
+		p, err := x.Refresh(t.Context(), time.Nanosecond)
+		if err != nil || calls > 10*lists {
+			t.Fatal(p, err)
+		}
+		if p.Done {
+			break
+		}
+	}
+	if p := refreshed(t, x); p.Indexed != int64(o.MaxIndexed) {
+		t.Errorf("%+v", p)
+	}
+	if got := x.Groups(groups.Filter{}); len(got) != 1 || len(got[0].Queues) != lists {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Groups beyond MaxGroups are one. Where a group goes, there is room for another.
 func TestMaxGroups(t *testing.T) {
 	t.Parallel()

@@ -210,15 +210,21 @@ func same(raws [][]byte, e *entry) bool {
 	return len(raws) > 0 && failures.BriefOf(raws[0]).ID == e.id
 }
 
-// push adds the newest entries of a list. The oldest go where there are too many.
+// push adds the newest entries of a list. The oldest of the largest list go where there are too many, and no more of it than make it as large
+// as the next one, or all equally: a list that lost all that was just read of it would be read for ever.
 func (p *pass) push(l *list, entries []entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.newer = append(l.newer, entries...)
 	l.back += len(entries)
 	for more := p.indexed() - p.o.MaxIndexed; more > 0; more = p.indexed() - p.o.MaxIndexed {
-		most := slices.MaxFunc(p.all(), func(a, b *list) int { return a.count() - b.count() })
-		n := min(more, most.count())
+		lists := p.all()
+		slices.SortFunc(lists, func(a, b *list) int { return b.count() - a.count() })
+		most, level := lists[0], 0
+		if len(lists) > 1 {
+			level = lists[1].count()
+		}
+		n := min(more, most.count(), max(most.count()-level, (more+len(lists)-1)/len(lists)))
 		all := most.entries()
 		p.kinds.drop(all[:n])
 		most.newer, most.base = slices.Clone(all[n:]), most.base+int64(n)
