@@ -175,9 +175,7 @@ func TestRefused(t *testing.T) {
 	if live.Get().Rate != 2 || fixed.Rate != 1 || b.Log.Count(`needs_restart=control on → off; fixed`) != 2 {
 		t.Errorf("%v %v\n%s", live.Get(), fixed, b.Log.Text())
 	}
-	if n := len(b.Redis.List(t, "SMEMBERS", "resque:workers")); n != 3 {
-		t.Errorf("%d workers", n)
-	}
+	b.Eventually("three workers", func() bool { return len(b.Redis.List(t, "SMEMBERS", "resque:workers")) == 3 })
 }
 
 // A rotated password needs no restart.

@@ -127,7 +127,5 @@ billing: {rate: 9, timeout: 2s}
 	w.awaits("context deadline exceeded")
 	w.push("more", `{"class":"Isolated","args":[]}`)
 	w.awaits("isolated at 9\n")
-	if n := len(w.redis.List(t, "SMEMBERS", "resque:workers")); n != 3 {
-		t.Errorf("%d workers are registered, want 3", n)
-	}
+	redistest.Eventually(t, daemontest.Soon, "three workers are registered", func() bool { return len(w.redis.List(t, "SMEMBERS", "resque:workers")) == 3 })
 }

@@ -3,6 +3,7 @@ package isolated
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -36,12 +37,9 @@ func TestReplacedBinary(t *testing.T) {
 	t.Parallel()
 	b, cmd := daemonProcess(t)
 	cmd.Path = filepath.Join(t.TempDir(), "worker")
-	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(cmd.Path, self, 0o700); err != nil {
-		t.Fatal(err)
+	// Were the copy written here, a child that another test forks meanwhile would have the file open, and it could not be run.
+	if out, err := exec.Command("cp", os.Args[0], cmd.Path).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,8 @@ func registerKept(d *goworker.Daemon, note func(string, ...any), env goworker.Is
 		return nil
 	}
 	d.Register("Again", again, goworker.Isolated(goworker.Reuse(1000), goworker.KillGrace(200*time.Millisecond), env))
-	d.Register("Within", again, goworker.Isolated(goworker.Reuse(1000), goworker.HardTimeout(5*time.Second), goworker.KillGrace(0), env))
+	d.Register("Within", again, goworker.Isolated(goworker.Reuse(1000), goworker.HardTimeout(ample), goworker.KillGrace(0), env))
+	d.Register("Patient", again, goworker.Isolated(goworker.Reuse(1000), goworker.KillGrace(time.Minute), env))
 	d.Register("Roomy", again, goworker.Isolated(goworker.Reuse(1000), goworker.MaxMemory(1<<30), env))
 }
 
@@ -173,7 +174,7 @@ func TestReuseAfter(t *testing.T) {
 		{does: "goroutine", fresh: true},
 		{does: "memory", fresh: true},
 		{class: "Roomy", does: "memory"},
-		{class: "Within", does: "hold", exception: "goworker.TimeLimitError", text: "Within reached its hard time limit of 5s and was .*", fresh: true},
+		{class: "Within", does: "hold", exception: "goworker.TimeLimitError", text: "Within reached its hard time limit of 15s and was .*", fresh: true},
 	} {
 		class := tt.class
 		if class == "" {
@@ -213,18 +214,17 @@ func TestReuseAfter(t *testing.T) {
 func TestReuseAfterCancel(t *testing.T) {
 	t.Parallel()
 	b := setup(t, one)
-	first := b.run("Again", "nothing")
-	for n, does := range []string{"hold", "forever"} {
-		b.push(fmt.Sprintf(`{"class":"Again","args":[%q],"id":"%s"}`, does, does))
+	for n, job := range [][2]string{{"Patient", "hold"}, {"Again", "forever"}} {
+		class, does := job[0], job[1]
+		first := b.run(class, "nothing")
+		b.push(fmt.Sprintf(`{"class":%q,"args":[%q],"id":%q}`, class, does, does))
 		b.eventually("it runs: "+does, func() bool { return len(b.noted("held")) == n+1 })
 		if err := b.daemon.Client().Cancel(t.Context(), does); err != nil {
 			t.Fatal(err)
 		}
 		b.eventually("it is dropped: "+does, func() bool { return strings.Count(b.logged(), `msg="job cancelled"`) == n+1 })
-		if next := b.run("Again", "nothing"); next == first {
+		if b.run(class, "nothing") == first {
 			t.Errorf("after %s the child goes on", does)
-		} else {
-			first = next
 		}
 	}
 	b.gone(4)

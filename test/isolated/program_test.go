@@ -32,6 +32,9 @@ const (
 	mainVar  = "GOWORKER_ISOLATED_TEST_MAIN"  // what main does instead of working, or before: return, hang, or run two daemons
 )
 
+// ample is the time limit of jobs that reach it in their handler. On a busy machine a child needs seconds until it is there.
+const ample = 15 * time.Second
+
 func TestMain(m *testing.M) {
 	// The race detector would hold up each exit by a second.
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
@@ -218,7 +221,7 @@ func register(d worker, uri, notes string, more ...goworker.IsolatedOption) {
 			select {}
 		}
 		return map[string]string{"end": end}, nil
-	}, isolated(goworker.KillGrace(time.Second), goworker.HardTimeout(time.Second)))
+	}, isolated(goworker.KillGrace(time.Second), goworker.HardTimeout(ample)))
 	d.Register("Own", func(ctx context.Context) error {
 		run := goworker.FromContext(ctx)
 		note("own %d left, tenant %s", run.RetriesLeft, run.Meta["tenant"])
@@ -252,7 +255,7 @@ func register(d worker, uri, notes string, more ...goworker.IsolatedOption) {
 		signal.Ignore(syscall.SIGHUP)
 		family()
 		spin()
-	}, isolated(goworker.HardTimeout(5*time.Second), goworker.KillGrace(3*time.Second)))
+	}, isolated(goworker.HardTimeout(ample), goworker.KillGrace(ample)))
 	d.Register("Forever", func() { family(); select {} }, isolated(goworker.KillGrace(200*time.Millisecond)))
 	d.Register("Leave", func() { family() }, isolated())
 	d.Register("LeaveWhenTold", func() {
@@ -261,7 +264,7 @@ func register(d worker, uri, notes string, more ...goworker.IsolatedOption) {
 		family()
 		<-signals
 	}, isolated())
-	d.Register("Late", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, isolated(goworker.HardTimeout(5*time.Second)))
+	d.Register("Late", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, isolated(goworker.HardTimeout(ample), goworker.KillGrace(time.Minute)))
 	d.Register("Hold", func(ctx context.Context) error {
 		note("pids %d", os.Getpid())
 		<-ctx.Done()
