@@ -166,7 +166,7 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// hang makes calls with deadlines of 200 ms while Redis does not answer, and returns how long after its deadline
+// hang makes calls with deadlines of two seconds while Redis does not answer, and returns how long after its deadline
 // the slowest was over, or rather after this machine has noticed the deadline. One of them has a connection, and cannot say whether its job is there.
 func hang(t *testing.T, client *goworker.Client, calls int) (slowest time.Duration) {
 	t.Helper()
@@ -175,7 +175,7 @@ func hang(t *testing.T, client *goworker.Client, calls int) (slowest time.Durati
 	unconfirmed := 0
 	for range calls {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			noticed := make(chan time.Time, 1)
 			go func() { <-ctx.Done(); noticed <- time.Now() }()

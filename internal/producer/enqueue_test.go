@@ -302,7 +302,7 @@ func TestContextEndsCalls(t *testing.T) {
 	errs := make([]error, 12) // the first four have connections
 	for i := range errs {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the one with a connection has to send within it
 			defer cancel()
 			_, errs[i] = c.Enqueue(ctx, set, job())
 		})

@@ -197,7 +197,7 @@ func TestTrackReads(t *testing.T) {
 		k.must(wake.Send("PING"))
 		k.must(wake.Flush())
 		for {
-			reply, err := redis.Values(redis.ReceiveWithTimeout(wake, 10*time.Second))
+			reply, err := redis.Values(redis.ReceiveWithTimeout(wake, time.Minute))
 			k.must(err)
 			if text, _ := redis.String(reply[0], nil); text == "pong" {
 				slices.Sort(ids)

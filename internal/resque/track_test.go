@@ -39,7 +39,7 @@ func (k tracked) heard(cause func(), watched ...string) (names []string, all boo
 	k.must(k.wake.Send("PING"))
 	k.must(k.wake.Flush())
 	for {
-		reply, err := redis.Values(redis.ReceiveWithTimeout(k.wake, 10*time.Second))
+		reply, err := redis.Values(redis.ReceiveWithTimeout(k.wake, time.Minute))
 		k.must(err)
 		if text, _ := redis.String(reply[0], nil); text == "pong" {
 			return sorted(names), all

@@ -116,7 +116,7 @@ func wrongCalls() []mistake {
 			}
 			d := goworker.New(settings)
 			defer d.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), daemontest.Soon)
 			defer cancel()
 			err := do(ctx, d)
 			if err == nil {

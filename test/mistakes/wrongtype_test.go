@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/daemontest"
@@ -79,7 +78,7 @@ func TestMissingPermissionAtStart(t *testing.T) {
 		}
 		s.Do(t, "ACL", args...)
 		d := goworker.New(goworker.WorkerSettings{URI: "redis://limited:secret@" + s.Addr, QueuesString: "work", Logger: daemontest.Quiet, AllowNoHandlers: true})
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), daemontest.Soon)
 		err := d.Run(ctx)
 		cancel()
 		d.Close()

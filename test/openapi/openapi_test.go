@@ -308,7 +308,7 @@ func number(text string) (n int) {
 // listen reads one event, and checks the counts in it.
 func (c *checker) listen() {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()
 	r, _ := http.NewRequestWithContext(ctx, "GET", c.url+"/v2/shop/events?queues=q", nil)
 	r.Header.Set("Authorization", "Bearer "+c.token)

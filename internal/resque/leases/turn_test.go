@@ -532,7 +532,7 @@ func TestTurnArms(t *testing.T) {
 
 // receive returns the keys of the next message.
 func receive(sub redis.PubSubConn) (any, error) {
-	r, err := redis.Values(redis.ReceiveWithTimeout(sub.Conn, 20*time.Second))
+	r, err := redis.Values(redis.ReceiveWithTimeout(sub.Conn, time.Minute))
 	if err != nil {
 		return nil, err
 	}
