@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -27,6 +28,12 @@ func manyOf(t *testing.T, types *Types, first int) *Bulk {
 	return b
 }
 
+// proven has the types of queue q be proven just now, however long the push takes to begin.
+func proven(types *Types) {
+	types.prove("resque:queue:q")
+	types.proven = types.proven.Add(time.Hour)
+}
+
 // For a second after a script has proven the types, many plain jobs go without it.
 func TestPushManyWithoutScript(t *testing.T) {
 	a := newAdmin(t)
@@ -40,7 +47,7 @@ func TestPushManyWithoutScript(t *testing.T) {
 				if types.key != "resque:queue:q" {
 					t.Errorf("after push %d the type of %q is known", i, types.key)
 				}
-				types.prove("resque:queue:q") // however long the push before took
+				proven(types)
 			}
 			b := manyOf(t, types, 100*i)
 			if err := a.PushBulk(a.c, b); err != nil || !b.Done() || b.InDoubt() {
@@ -102,7 +109,7 @@ func TestPushManyAfterAChange(t *testing.T) {
 			}
 			types := new(Types)
 			for i := range 2 { // so that transactions are asked about
-				types.prove("resque:queue:q")
+				proven(types)
 				if err := a.PushBulk(a.c, manyOf(t, types, 100*i)); err != nil {
 					t.Fatal(err)
 				}
@@ -110,7 +117,7 @@ func TestPushManyAfterAChange(t *testing.T) {
 			for _, command := range tt.change {
 				a.Do(t, command[0].(string), command[1:]...)
 			}
-			types.prove("resque:queue:q") // however long the change has taken
+			proven(types)
 			b := manyOf(t, types, 1000)
 			err := a.PushBulk(a.c, b)
 			if tt.want == nil && err != nil || tt.want != nil && err == nil || b.InDoubt() || b.Done() != tt.there {
@@ -142,12 +149,12 @@ func TestPushManyOverABrokenConnection(t *testing.T) {
 	a := newAdmin(t)
 	types := new(Types)
 	for i := range 2 {
-		types.prove("resque:queue:q")
+		proven(types)
 		if err := a.PushBulk(a.c, manyOf(t, types, 100*i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	types.prove("resque:queue:q")
+	proven(types)
 	b := manyOf(t, types, 1000)
 	if err := a.PushBulk(breaking{a.c}, b); !errors.Is(err, io.EOF) || !b.InDoubt() || b.Done() {
 		t.Errorf("%v; done %t, in doubt %t", err, b.Done(), b.InDoubt())

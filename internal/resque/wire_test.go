@@ -19,8 +19,8 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const (
-	lease = 10 * time.Second
-	gap   = 4 * time.Second
+	lease = 1000 * time.Second // so long that no test outlives it
+	gap   = 400 * time.Second
 )
 
 // wire is a server of its own, a connection to it and the Store of the default namespace.
