@@ -201,15 +201,22 @@ func (b *build) copyContext(source, target string) error {
 }
 
 func copyFile(source, target string) error {
-	text, err := os.ReadFile(source)
-	if err != nil {
-		return err
-	}
 	info, err := os.Stat(source)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	if info.Mode()&0o111 != 0 { // were it written here, what another test forks meanwhile would have it open, and it could not be run
+		out, err := exec.Command("cp", "--preserve=mode", source, target).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("cp %s %s: %w: %s", source, target, err, out)
+		}
+		return err
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
 		return err
 	}
 	return os.WriteFile(target, text, info.Mode().Perm())

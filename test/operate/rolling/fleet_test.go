@@ -250,7 +250,7 @@ func (f *fleet) done() {
 func (f *fleet) targets() map[string]http.Handler {
 	all := map[string]http.Handler{"exporter": metrics.Exporter(f.client)}
 	for n := range processes {
-		client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", f.listen(n))
 		}}}
 		all[strconv.Itoa(n)] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
