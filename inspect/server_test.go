@@ -60,10 +60,10 @@ func TestServerInfo(t *testing.T) {
 	}
 
 	l.server = replica
-	all, err := i.ServerInfo(t.Context())
-	if err != nil || all[0].Role != "slave" || all[0].Master != server.Addr || !all[0].MasterUp {
-		t.Errorf("the replica says %+v, %v", all, err)
-	}
+	redistest.Eventually(t, time.Minute, "the replica says that it follows its master", func() bool {
+		all, err := i.ServerInfo(t.Context())
+		return err == nil && all[0].Role == "slave" && all[0].Master == server.Addr && all[0].MasterUp
+	})
 	if err := i.Writable(t.Context()); !errors.Is(err, inspect.ErrReadOnly) || !strings.Contains(err.Error(), "is a replica") {
 		t.Errorf("the replica may be written: %v", err)
 	}
