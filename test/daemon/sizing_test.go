@@ -121,15 +121,26 @@ func pushes(c []string) bool {
 // A fleet has the connections that the model says.
 func TestSizingOfConnections(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
 	const processes = 3
-	for range processes {
-		daemontest.SetupOn(t, server).Start()
-	}
 	want := sizing.Connections(processes, sizing.Plain)
-	redistest.Eventually(t, daemontest.Soon, strconv.Itoa(want)+" connections, as the model says", func() bool {
-		return strings.Count(server.Text(t, "CLIENT", "LIST"), "\n")-1 == want // one is this test's
-	})
+	for fleets := 1; ; fleets++ {
+		server, n, list := redistest.Start(t), 0, ""
+		for range processes {
+			daemontest.SetupOn(t, server).Start()
+		}
+		redistest.Eventually(t, daemontest.Soon, strconv.Itoa(want)+" connections, as the model says", func() bool {
+			list = server.Text(t, "CLIENT", "LIST")
+			n = strings.Count(list, "\n") - 1 // one is this test's
+			return n >= want
+		})
+		if n == want {
+			return
+		}
+		// On a busy machine two parts of a process may need one at a time. It stays for minutes, and another fleet shows the rest.
+		if fleets == 5 {
+			t.Fatalf("each of %d fleets has more than %d connections:\n%s", fleets, want, list)
+		}
+	}
 }
 
 // A job that waits takes the memory that the model says.
