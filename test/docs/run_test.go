@@ -47,6 +47,13 @@ go() {
 	fi
 	command go "$@"
 }
+goworker() { # on a busy machine a search may not see all in the time that it has by default
+	case " $* " in
+	" config "* | *" --budget"* | *" -- "*) ;;
+	*) if command goworker "$@" --help 2>/dev/null | grep -q -e "--budget"; then set -- "$@" --budget=1m; fi ;;
+	esac
+	command goworker "$@"
+}
 curl() { # a server that was just started does not listen yet; an answer that is an error fails the block
 	for i in $(seq 1800); do
 		command curl -sS --fail-with-body "$@" && return || [ $? = 7 ] || return
