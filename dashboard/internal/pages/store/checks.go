@@ -210,7 +210,7 @@ func fix(ctx context.Context, a *site.Ask) (site.Outcome, error) {
 // again runs the check of a finding once more, and returns what it finds now; nil: nothing is wrong any more. A check that did not see all
 // says neither.
 func again(ctx context.Context, in *inspect.Inspector, f Finding) (*checks.Finding, error) {
-	unsure := error(nil)
+	var unsure error
 	for now, err := range checks.Run(ctx, in, checks.Options{Only: []int{f.Number}, Most: mostAlike, Budget: looking}) {
 		if err != nil {
 			return nil, err
