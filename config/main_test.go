@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -52,6 +53,9 @@ func program() error {
 		return "", nil
 	})
 	goworker.Register("Isolated", func() { fmt.Printf("isolated at %d\n", section.Get().Rate) }, goworker.Isolated())
+	if runtime.GOOS == "linux" {
+		goworker.Register("Kept", func() { fmt.Printf("kept at %d in %d\n", section.Get().Rate, os.Getpid()) }, goworker.Isolated(goworker.Reuse(1000)))
+	}
 	goworker.Register("Slow", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	goworker.Default().OnReady(func() { fmt.Println("ready") })
 	return goworker.Work()

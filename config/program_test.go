@@ -1,9 +1,12 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,4 +131,48 @@ billing: {rate: 9, timeout: 2s}
 	w.push("more", `{"class":"Isolated","args":[]}`)
 	w.awaits("isolated at 9\n")
 	redistest.Eventually(t, daemontest.Soon, "three workers are registered", func() bool { return len(w.redis.List(t, "SMEMBERS", "resque:workers")) == 3 })
+}
+
+// A child that is kept knows the file of its start. After a reload the next job has a new one, and after a signal that changes
+// nothing it goes on.
+func TestHangUpOfAKeptChild(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("no child is kept here")
+	}
+	const file = "uri: URI\nqueues: [work]\nconcurrency: 1\nbilling: {rate: %s}\n"
+	w := startWorker(t, fmt.Sprintf(file, "5"))
+	ran := func(n, rate int) (pid string) {
+		w.push("work", `{"class":"Kept","args":[]}`)
+		var lines [][]string
+		redistest.Eventually(t, daemontest.Soon, "the job is done", func() bool {
+			lines = regexp.MustCompile(`(?m)^kept at (\d+) in (\d+)\n`).FindAllStringSubmatch(w.out.String(), -1)
+			return len(lines) == n && w.redis.Int(t, "GET", "resque:stat:processed") == n
+		})
+		if t.Failed() {
+			t.Fatal(w.out)
+		}
+		if last := lines[n-1]; last[1] != fmt.Sprint(rate) {
+			t.Errorf("job %d ran with the rate %s, want %d", n, last[1], rate)
+		}
+		return lines[n-1][2]
+	}
+	first := ran(1, 5)
+	if next := ran(2, 5); next != first {
+		t.Errorf("the jobs before the reload ran in %s and %s", first, next)
+	}
+	w.reload(fmt.Sprintf(file, "101"))
+	w.awaits("the bank takes 100")
+	if next := ran(3, 5); next != first {
+		t.Errorf("after a file with a mistake the child %s does not go on", first)
+	}
+	w.reload(fmt.Sprintf(file, "9"))
+	w.awaits("configuration reloaded")
+	second := ran(4, 9)
+	if second == first {
+		t.Errorf("the child %s goes on after the reload", first)
+	}
+	if next := ran(5, 9); next != second {
+		t.Errorf("the jobs after the reload ran in %s and %s", second, next)
+	}
 }

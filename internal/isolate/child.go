@@ -239,7 +239,7 @@ func (p *childProcess) obey(ctx context.Context, job *run, kept bool) {
 }
 
 func (p *childProcess) send(a answer) {
-	data, err := frame(a)
+	data, err := a.frame()
 	if err != nil {
 		panic("goworker: an answer has no form in JSON: " + err.Error())
 	}

@@ -4,7 +4,6 @@ package isolate
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -35,8 +34,9 @@ func (k *Keeper) keeps() bool {
 	return !k.closed
 }
 
-// take returns a child that waits for a job of a class and knows the daemon's configuration; nil: there is none.
-func (k *Keeper) take(class string, config json.RawMessage) *childRun {
+// take returns a child that waits for a job of a class, knows the daemon's configuration and is as old as the lease that the job
+// is under at most; nil: there is none.
+func (k *Keeper) take(class string, r Request) *childRun {
 	if k == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (k *Keeper) take(class string, config json.RawMessage) *childRun {
 		waiting[last] = nil
 		k.idle[class] = waiting[:last]
 		c.expires.Stop()
-		if bytes.Equal(c.config, config) && c.waits() {
+		if bytes.Equal(c.config, r.Config) && c.process == r.Process && c.waits() {
 			return c
 		}
 		k.retire(c)

@@ -32,7 +32,7 @@ const (
 func (l Limits) Run(ctx context.Context, class string, r Request, k *Keeper) (json.RawMessage, error) {
 	r.Memory = l.Memory
 	if r.Keep = l.Reuse > 1 && k.keeps(); r.Keep {
-		for c := k.take(class, r.Config); c != nil; c = k.take(class, r.Config) {
+		for c := k.take(class, r); c != nil; c = k.take(class, r) {
 			if err := c.begin(l, r); err != nil {
 				c.end()
 				return nil, err
@@ -70,12 +70,13 @@ func (l Limits) runNew(ctx context.Context, class string, r Request, k *Keeper) 
 // childRun is a child process at its job, or one that waits for another job. It belongs to the goroutine that has taken it.
 type childRun struct {
 	Limits
-	class  string
-	config json.RawMessage       // of the daemon, as the child knows it
-	jobs   int                   // it was given
-	said   func(json.RawMessage) // see Request
-	cmd    *exec.Cmd
-	stderr tail
+	class   string
+	config  json.RawMessage       // of the daemon, as the child knows it
+	process string                // as Request.Process: a daemon that has lost its lease has another one
+	jobs    int                   // it was given
+	said    func(json.RawMessage) // see Request
+	cmd     *exec.Cmd
+	stderr  tail
 
 	expires *time.Timer // while it waits
 
@@ -130,7 +131,7 @@ func (l Limits) start(class string, r Request) (c *childRun, err error) {
 	defer stderr.Close()
 
 	c = &childRun{
-		Limits: l, class: class, config: r.Config, jobs: 1, said: r.Said, cmd: exec.Command(path),
+		Limits: l, class: class, config: r.Config, process: r.Process, jobs: 1, said: r.Said, cmd: exec.Command(path),
 		stderr: tail{pipe: fromStderr, done: make(chan struct{})},
 		pipe:   toChild, commands: make(chan toWrite, 4), written: make(chan struct{}),
 		answerPipe: fromChild, answers: make(chan answer),
@@ -223,8 +224,12 @@ func (c *childRun) put(m toWrite) {
 func (c *childRun) read() {
 	defer close(c.answers)
 	for {
+		data, err := next(c.answerPipe, maxAnswer)
 		var a answer
-		if c.broken = receive(c.answerPipe, maxAnswer, &a); c.broken != nil {
+		if err == nil {
+			err = a.parse(data)
+		}
+		if c.broken = err; err != nil {
 			return
 		}
 		c.answers <- a

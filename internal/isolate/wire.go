@@ -77,6 +77,42 @@ type answer struct {
 	Kept    bool            `json:",omitempty"` // with an Outcome: the child waits for another job
 }
 
+// The answers that most children send, as JSON has them. A child that runs one job would build the encoder of all answers for them,
+// and a daemon parse them with each job of a kept child.
+const (
+	readyText = `{"Ready":true}`
+	doneText  = `{"Outcome":{"Err":null}}`
+	keptText  = `{"Outcome":{"Err":null},"Kept":true}`
+)
+
+// frame returns an answer as it is sent.
+func (a *answer) frame() ([]byte, error) {
+	switch done := a.Outcome != nil && a.Outcome.Result == nil && a.Outcome.Err == nil; {
+	case a.Ready:
+		return framed([]byte(readyText)), nil
+	case done && a.Kept:
+		return framed([]byte(keptText)), nil
+	case done:
+		return framed([]byte(doneText)), nil
+	}
+	return frame(a)
+}
+
+// parse reads an answer.
+func (a *answer) parse(data []byte) error {
+	switch string(data) {
+	case readyText:
+		a.Ready = true
+	case keptText:
+		a.Outcome, a.Kept = new(childOutcome), true
+	case doneText:
+		a.Outcome = new(childOutcome)
+	default:
+		return json.Unmarshal(data, a)
+	}
+	return nil
+}
+
 // childOutcome is how the handler ended.
 type childOutcome struct {
 	Result json.RawMessage `json:",omitempty"`
@@ -102,7 +138,12 @@ func frame(message any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data))), data...), nil
+	return framed(data), nil
+}
+
+// framed puts the length in front of a message.
+func framed(data []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(data)), uint32(len(data))), data...)
 }
 
 // A longer message did not come from us: something else wrote to the pipe.
@@ -114,17 +155,26 @@ const (
 
 // receive reads a message. An io.EOF means that the other side has ended.
 func receive(r io.Reader, most uint32, message any) error {
+	data, err := next(r, most)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, message)
+}
+
+// next reads a message as it was sent; see receive.
+func next(r io.Reader, most uint32) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return err
+		return nil, err
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n > most {
-		return fmt.Errorf("a message of %d bytes", n)
+		return nil, fmt.Errorf("a message of %d bytes", n)
 	}
 	data := make([]byte, n)
 	if _, err := io.ReadFull(r, data); err != nil {
-		return fmt.Errorf("a message was cut off: %w", err)
+		return nil, fmt.Errorf("a message was cut off: %w", err)
 	}
-	return json.Unmarshal(data, message)
+	return data, nil
 }

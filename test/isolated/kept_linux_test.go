@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 var held [][]byte // by handlers of Again
@@ -231,6 +232,49 @@ func TestReuseAfterCancel(t *testing.T) {
 	if cause := b.noted("cause "); len(cause) != 1 {
 		t.Errorf("the causes were %q", cause)
 	}
+}
+
+// After its lease was lost, a daemon gives no job to a child of before: neither to one that waited for a job, nor to one whose job
+// was cancelled by it.
+func TestReuseAfterLeaseLost(t *testing.T) {
+	t.Parallel()
+	b := setup(t, one)
+	before := b.run("Again", "nothing")
+	if again := b.run("Again", "nothing"); again != before {
+		t.Fatalf("before the loss the jobs ran in %s and %s", before, again)
+	}
+	b.loseLease()
+	if after := b.run("Again", "nothing"); after == before {
+		t.Error("the child that waited goes on after the loss")
+	}
+
+	b.push(`{"class":"Again","args":["hold"]}`)
+	b.eventually("it runs", func() bool { return len(b.noted("held")) == 1 })
+	b.loseLease()
+	b.eventually("it runs again", func() bool { return len(b.noted("held")) == 2 })
+	all := b.children()
+	if was, is := all[len(all)-2], all[len(all)-1]; was == is {
+		t.Error("the child whose job was cancelled goes on after the loss")
+	}
+	if causes := b.noted("cause "); len(causes) != 1 || causes[0] != goworker.ErrLeaseLost.Error() {
+		t.Errorf("the causes are %q", causes)
+	}
+}
+
+// loseLease has the daemon found dead, and waits until it has another lease.
+func (b *bundle) loseLease() {
+	b.t.Helper()
+	const said = "starting again under a new identity"
+	store, c, before := resque.New("resque"), b.redis.Dial(b.t), strings.Count(b.logged(), said)
+	b.eventually("the daemon is found dead", func() bool { // between two renewals
+		lease := b.redis.List(b.t, "ZRANGE", "resque:go:processes", 0, -1, "WITHSCORES")
+		if len(lease) != 2 { // the process of before is still to be recovered
+			return false
+		}
+		taken, err := store.Fence(c, lease[0], lease[1])
+		return taken && err == nil
+	})
+	b.eventually("it learns so", func() bool { return strings.Count(b.logged(), said) > before })
 }
 
 // A child that holds more than half of MaxMemory gets no other job, and costs none.
