@@ -87,6 +87,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return d.runWith(ctx, c)
+}
+
+// runWith is Run with what init has returned.
+func (d *Daemon) runWith(ctx context.Context, c *client) error {
 	d.mu.Lock()
 	added := slices.Clone(d.parts)
 	d.mu.Unlock()

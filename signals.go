@@ -41,7 +41,7 @@ func (d *Daemon) Work() (err error) {
 		ctx, undo = sig.Handle(ctx, d, c.config.hup(d.reload))
 		defer undo()
 	}
-	err = d.Run(ctx)
+	err = d.runWith(ctx, c)
 	if leftRunning(err) {
 		c.flush()
 		os.Exit(1)
