@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -12,6 +11,7 @@ import (
 	"github.com/goworker/goworker/inspect"
 	"github.com/goworker/goworker/internal/conn"
 	"github.com/goworker/goworker/internal/gateway"
+	"github.com/goworker/goworker/internal/pattern"
 	"github.com/goworker/goworker/internal/prefix"
 	"github.com/goworker/goworker/internal/producer"
 	"github.com/goworker/goworker/internal/resque"
@@ -54,7 +54,7 @@ func problemOfJobs(err error) *problem {
 	return problemOfRedis(err)
 }
 
-var wrongKey = regexp.MustCompile(`key (.+?): `)
+var wrongKey = pattern.New(`key (.+?): `)
 
 // problemOfRedis returns the problem of an error that Redis answered, or that it did not answer.
 func problemOfRedis(err error) *problem {

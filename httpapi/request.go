@@ -8,13 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goworker/goworker/internal/httpjob"
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // retrySoon is when a client may try again what fails for a moment.
@@ -114,7 +114,7 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 	})
 }
 
-var givenID = regexp.MustCompile(`^[-_.A-Za-z0-9]{1,64}$`)
+var givenID = pattern.New(`^[-_.A-Za-z0-9]{1,64}$`)
 
 // idOf returns the id that a proxy has given a request, or makes one.
 func idOf(r *http.Request, now time.Time) string {

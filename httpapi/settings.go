@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/goworker/goworker"
 	"github.com/goworker/goworker/internal/httpjob"
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // The defaults of Settings.
@@ -115,7 +115,7 @@ func (s *Settings) classes() []string {
 	return slices.Compact(names)
 }
 
-var namespaceName = regexp.MustCompile(`^[-_A-Za-z0-9]{1,255}$`)
+var namespaceName = pattern.New(`^[-_A-Za-z0-9]{1,255}$`)
 
 // check returns an error that names what is wrong, and fills in the defaults.
 func (s *Settings) check() error {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // maxDead is how many dead letters one request names or changes at most.
@@ -16,7 +16,7 @@ const maxDead = 1000
 // maxSteps bounds how much of a long list one request goes through: each step looks at some 10,000.
 const maxSteps = 10
 
-var deadID = regexp.MustCompile(`^[0-9a-f]{28}$`)
+var deadID = pattern.New(`^[0-9a-f]{28}$`)
 
 // deadChoice says which dead letters a request means: those of the ids, or those that fit.
 type deadChoice struct {

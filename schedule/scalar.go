@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // The numbers of Ruby's Psych. It has kept to YAML 1.1, with differences of its
 // own: 08 and 1e3 are texts there, 1,000 and 12:30 are numbers.
 var (
-	integer     = regexp.MustCompile(`^[-+]?(?:0b[01_,]+|0[0-7_,]+|0|[1-9](?:[,_]?[0-9])*|0x[0-9a-fA-F_,]+)$`)
-	float       = regexp.MustCompile(`^[-+]?(?:[0-9][0-9_,]*)?\.[0-9]*(?:[eE][-+][0-9]+)?$`)
-	sexagesimal = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9]){1,2}(\.[0-9_]*)?$`)
-	quoted      = regexp.MustCompile(`^:(?:"(.*)"|'(.*)')`)
+	integer     = pattern.New(`^[-+]?(?:0b[01_,]+|0[0-7_,]+|0|[1-9](?:[,_]?[0-9])*|0x[0-9a-fA-F_,]+)$`)
+	float       = pattern.New(`^[-+]?(?:[0-9][0-9_,]*)?\.[0-9]*(?:[eE][-+][0-9]+)?$`)
+	sexagesimal = pattern.New(`^[-+]?[0-9][0-9_]*(?::[0-5]?[0-9]){1,2}(\.[0-9_]*)?$`)
+	quoted      = pattern.New(`^:(?:"(.*)"|'(.*)')`)
 	unjoined    = strings.NewReplacer("_", "", ",", "")
 )
 

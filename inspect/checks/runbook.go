@@ -2,9 +2,10 @@ package checks
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Runbook is the page for those who look after a fleet at night. It has a section for each trouble.
@@ -46,7 +47,7 @@ var Troubles = []Trouble{
 	{25, "A change was wrong", nil},
 }
 
-var notInLinks = regexp.MustCompile(`[^a-z0-9 -]`)
+var notInLinks = pattern.New(`[^a-z0-9 -]`)
 
 // URL is where the section is.
 func (t Trouble) URL() string {

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
+	"github.com/goworker/goworker/internal/pattern"
 	"github.com/goworker/goworker/internal/resque/control"
 )
 
@@ -54,7 +54,7 @@ type Verb struct {
 	Do func(ctx context.Context, c *Call) (any, error)
 }
 
-var verbName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
+var verbName = pattern.New(`^[a-z][a-z0-9-]{0,63}$`)
 
 // MustBeVerb panics if a verb has no name or no function.
 func MustBeVerb(v Verb) {

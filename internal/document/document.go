@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // The bounds of a document. Aliases let a few lines stand for any number of values.
@@ -43,7 +44,7 @@ func (m Mistake) String() string {
 }
 
 // placed is a mistake as a text.
-var placed = regexp.MustCompile(`^(\d+):(\d+): `)
+var placed = pattern.New(`^(\d+):(\d+): `)
 
 // ParseMistake reads a mistake that was printed. One without the file and its place is a mistake of the whole file.
 func ParseMistake(file, text string) Mistake {
@@ -137,7 +138,7 @@ func Parse(name string, text []byte) *Document {
 }
 
 // lineOf is where the parser says that its error is.
-var lineOf = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+var lineOf = pattern.New(`^(?:yaml: )?line (\d+): `)
 
 // syntax adds an error of the parser.
 func (d *Document) syntax(err error) {

@@ -3,11 +3,12 @@ package resque
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // DeniedError says that Redis did not answer a question of an operator: the user may not ask it, or the server does not
@@ -47,7 +48,7 @@ func (s Store) denied(command, rule string, err error) error {
 }
 
 // quotedCommand is the command that a refusal of Redis names.
-var quotedCommand = regexp.MustCompile(`'([a-z|]+)' command`)
+var quotedCommand = pattern.New(`'([a-z|]+)' command`)
 
 // Denied returns what an error says that Redis denies to this user, whichever call it comes from: a command, or keys.
 func (s Store) Denied(err error) (*DeniedError, bool) {

@@ -11,11 +11,11 @@ func TestFamiliesNameAllKeys(t *testing.T) {
 	var rows []string
 	for _, row := range Fates {
 		rows = append(rows, row.Key)
-		if families[row.Key].Name == "" {
+		if families()[row.Key].Name == "" {
 			t.Errorf("%s has no family", row.Key)
 		}
 	}
-	for key := range families {
+	for key := range families() {
 		if !slices.Contains(rows, key) {
 			t.Errorf("%s has a family and no fate", key)
 		}

@@ -198,7 +198,7 @@ func (s Store) LoneKeys(c redis.Conn, mostQueues int) (keys []string, of map[str
 		var names []string
 		names, err = redis.Strings(c.Do("SMEMBERS", s.KeyOfQueues()))
 		for _, name := range names {
-			keys, of[s.KeyOfRubys(name)] = append(keys, s.KeyOfRubys(name)), families["queue:<queue>"]
+			keys, of[s.KeyOfRubys(name)] = append(keys, s.KeyOfRubys(name)), families()["queue:<queue>"]
 		}
 		queues = err == nil
 	}

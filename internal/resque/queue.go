@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Dequeue removes the jobs of a queue whose payload is exactly these bytes and
@@ -128,7 +129,7 @@ func (s Store) Peek(c redis.Conn, queue string, start, count int) ([][]byte, err
 // deniedInScript begins the error of a script that may not use a command. Redis does not say which.
 const deniedInScript = "The user executing the script can't"
 
-var scriptLine, lineCommand = regexp.MustCompile(`user_script:(\d+)`), regexp.MustCompile(`redis\.call\('(\w+)'`)
+var scriptLine, lineCommand = pattern.New(`user_script:(\d+)`), pattern.New(`redis\.call\('(\w+)'`)
 
 // explainIn is Explain of an error of a script. If the user may not run a command of it, and the error says
 // in which line, it names the command.

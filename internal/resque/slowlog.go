@@ -1,15 +1,16 @@
 package resque
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Redis cuts long arguments in its slow log, and leaves out those behind the first 31.
 var (
-	moreBytes     = regexp.MustCompile(`\.\.\. \((\d+) more bytes\)$`)
-	moreArguments = regexp.MustCompile(`^\.\.\. \((\d+) more arguments\)$`)
+	moreBytes     = pattern.New(`\.\.\. \((\d+) more bytes\)$`)
+	moreArguments = pattern.New(`^\.\.\. \((\d+) more arguments\)$`)
 )
 
 // mostShown is how many words of a command the slow log has; the last of so many may stand for others.

@@ -88,6 +88,28 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestPatterns holds that no package of a worker's compiles a regular expression as the program starts: each child of an isolated
+// job would pay for it. inspect/checks is for doctor.
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	others := []string{"deploy", "inspect/checks", "internal/daemontest", "internal/pattern", "internal/playtest", "internal/redistest", "test"}
+	for _, p := range list(t, "./...") {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if slices.ContainsFunc(others, func(o string) bool { return name == o || strings.HasPrefix(name, o+"/") }) {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Contains(text, []byte("regexp.MustCompile(")) {
+				t.Errorf("%s/%s has regexp.MustCompile; take pattern.New", name, file)
+			}
+		}
+	}
+}
+
 // listed is what go list says of a package.
 type listed struct {
 	ImportPath, Dir, Export string

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"html"
 	"html/template"
-	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // The texts of this file come from jobs. They may hold any bytes: markup, control characters, marks that turn the
@@ -128,7 +129,7 @@ func Message(text string) template.HTML {
 
 // library finds the lines of a backtrace that are not the program's own: gems, Ruby's and Go's own files, Go modules,
 // vendored packages, node_modules and Node's own.
-var library = regexp.MustCompile(`(?i)/gems/|/rubygems/|/lib/ruby/|/rubies/|<internal:|^(from )?\(eval|node_modules/|\bnode:|\(internal/|/vendor/|/pkg/mod/|/go/src/|/golang.org/|/libexec/src/|site-packages/|dist-packages/|/usr/lib/|^\s*(runtime|testing|reflect|net/http|sync)\.[A-Za-z(]|^goroutine \d+|^created by |^panic\(`)
+var library = pattern.New(`(?i)/gems/|/rubygems/|/lib/ruby/|/rubies/|<internal:|^(from )?\(eval|node_modules/|\bnode:|\(internal/|/vendor/|/pkg/mod/|/go/src/|/golang.org/|/libexec/src/|site-packages/|dist-packages/|/usr/lib/|^\s*(runtime|testing|reflect|net/http|sync)\.[A-Za-z(]|^goroutine \d+|^created by |^panic\(`)
 
 // Trace colours a backtrace: lines of libraries are grey. Its lines may come as a list or as one text. Of Go, where a
 // frame is two lines, the file decides for both.

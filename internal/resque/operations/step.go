@@ -2,13 +2,13 @@ package operations
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/pattern"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -129,7 +129,7 @@ func (s Store) Do(c redis.Conn, kind Kind, step Step) (out Stepped, err error) {
 }
 
 // place begins an error of Redis 6 that a script has caught.
-var place = regexp.MustCompile(`^@?user_script: ?\d+: -?`)
+var place = pattern.New(`^@?user_script: ?\d+: -?`)
 
 // plain is the text of an error that a script has caught, as Redis would have sent it.
 func plain(text string) string { return strings.TrimPrefix(place.ReplaceAllString(text, ""), "-") }

@@ -8,7 +8,6 @@ package webhook
 
 import (
 	"embed"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/goworker/goworker/internal/pattern"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -63,7 +63,7 @@ const (
 // Notice is the prefix of the fields of the notice that announce webhooks. The name of the webhook follows.
 const Notice = "webhook:"
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+var nameForm = pattern.New(`^[A-Za-z0-9_-]{1,32}$`)
 
 // IsName reports whether a text may be the name of a webhook.
 func IsName(name string) bool { return nameForm.MatchString(name) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/goworker/goworker/dashboard/internal/guard"
 	"github.com/goworker/goworker/dashboard/internal/look"
 	"github.com/goworker/goworker/dashboard/internal/site"
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // verb is a command to processes as an action.
@@ -110,7 +110,7 @@ func shutdownCall(a *site.Ask) (order, error) {
 	return order{verb: control.Shutdown}, nil
 }
 
-var wanted = regexp.MustCompile(`^[+-]?[0-9]{1,5}$`)
+var wanted = pattern.New(`^[+-]?[0-9]{1,5}$`)
 
 func concurrencyCall(a *site.Ask) (order, error) {
 	workers := strings.TrimSpace(a.Value("workers"))

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"iter"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/goworker/goworker/dashboard/internal/site"
 	"github.com/goworker/goworker/inspect"
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 const (
@@ -75,7 +75,7 @@ const (
 )
 
 // ofOperation finds the operation that a change was about.
-var ofOperation = regexp.MustCompile(`^operation ([0-9a-z]{4,32})\b`)
+var ofOperation = pattern.New(`^operation ([0-9a-z]{4,32})\b`)
 
 func loadAudit(ctx context.Context, a *site.Ask) (any, error) {
 	page := &Audit{Query: a.Param("q")}

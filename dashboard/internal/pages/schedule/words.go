@@ -2,13 +2,13 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goworker/goworker/dashboard/internal/look"
+	"github.com/goworker/goworker/internal/pattern"
 )
 
 // Words says a cron in words: "on weekdays at 18:00", "at minute 15 past every 2nd hour". It is "" for one that a sentence would not make
@@ -46,7 +46,7 @@ func Words(cron string) string {
 }
 
 // zone is what a time zone at the end looks like.
-var zone = regexp.MustCompile(`^([A-Z][A-Za-z_+\-0-9]*(/[A-Za-z_+\-0-9]+)*|[+-][0-9]{2}:?[0-9]{2})$`)
+var zone = pattern.New(`^([A-Z][A-Za-z_+\-0-9]*(/[A-Za-z_+\-0-9]+)*|[+-][0-9]{2}:?[0-9]{2})$`)
 
 var shorthands = map[string]string{
 	"@yearly": "yearly on 1 January at 00:00", "@annually": "yearly on 1 January at 00:00", "@monthly": "on day 1 of the month at 00:00",
@@ -114,7 +114,7 @@ func clock(minute, hour string) (text string, frequent, ok bool) {
 	return "at " + and(times), false, true
 }
 
-var hoursBetween = regexp.MustCompile(`^[0-9]{1,2}-[0-9]{1,2}$`)
+var hoursBetween = pattern.New(`^[0-9]{1,2}-[0-9]{1,2}$`)
 
 func minutesText(minutes []int) string {
 	if len(minutes) == 1 {
