@@ -98,7 +98,7 @@ func TestIdleRows(t *testing.T) {
 	defer s.stop()
 	plan := idlePlan{
 		work: "idle-processes", processes: 3, workers: 2, queues: 1, row: 3, samples: 20,
-		gapMin: time.Millisecond, gapMax: 5 * time.Millisecond,
+		gapMin: time.Millisecond, gapMax: 5 * time.Millisecond, count: idleCountShort,
 	}
 	if err := b.idle(b.ctx, s, c, plan); err != nil {
 		t.Fatal(err)

@@ -30,12 +30,16 @@ type idlePlan struct {
 	gapMax    time.Duration
 	row       int // in the column of workers
 	delayed   bool
+	count     time.Duration // of its idle commands
 }
 
 const (
 	// idleSettle passes before idle commands are counted: the contender has just had jobs.
 	idleSettle = 2 * time.Second
-	idleCount  = 10 * time.Second
+	// idleCount is how long the idle commands of one process are counted: goworker sends some each ten seconds and some each
+	// half a minute. A fleet sends as many in less time, and peers send more, so that they are counted for idleCountShort.
+	idleCount      = time.Minute
+	idleCountShort = 10 * time.Second
 	// startLimit is how long an idle contender may take to start a job.
 	startLimit = 30 * time.Second
 )
@@ -45,9 +49,11 @@ const (
 func (b *bench) idlePlans(c contender) []idlePlan {
 	plan := idlePlan{
 		work: "idle", processes: 1, workers: idleWorkers, queues: 1, row: idleWorkers,
-		samples: b.opts.samples, gapMin: 20 * time.Millisecond, gapMax: 60 * time.Millisecond,
+		samples: b.opts.samples, gapMin: 20 * time.Millisecond, gapMax: 60 * time.Millisecond, count: idleCountShort,
 	}
 	switch {
+	case c.name == "ours" && !b.opts.quick:
+		plan.count = idleCount
 	case c.name == "asynq": // a second
 		plan.samples, plan.gapMin, plan.gapMax = b.opts.samples/6, 500*time.Millisecond, 2500*time.Millisecond
 	case c.slowIdle: // five seconds
@@ -64,6 +70,9 @@ func (b *bench) idlePlans(c contender) []idlePlan {
 	for _, n := range []int{1, 10, 50, 200} {
 		fleet := plan
 		fleet.work, fleet.processes, fleet.row = "idle-processes", n, n
+		if n > 1 {
+			fleet.count = idleCountShort
+		}
 		plans = append(plans, fleet)
 	}
 	return plans
@@ -160,7 +169,7 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, idleCount); err != nil {
+	if err := sleep(ctx, plan.count); err != nil {
 		m.conn.Close()
 		return err
 	}
@@ -168,7 +177,7 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 	if err != nil {
 		return err
 	}
-	add("idle_commands_per_s", float64(count.sent)/idleCount.Seconds()/float64(plan.processes))
+	add("idle_commands_per_s", float64(count.sent)/plan.count.Seconds()/float64(plan.processes))
 	return nil
 }
 
