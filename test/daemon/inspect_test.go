@@ -62,7 +62,7 @@ func TestQuestionsEndWithTheirContext(t *testing.T) {
 	defer server.Resume()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the page was closed")
-	time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
+	time.AfterFunc(2*time.Second, func() { cancel(why) }) // by then it has connected, and asked
 	_, err = client.Inspect().Queues(ctx)
 	if !errors.Is(err, why) || !strings.Contains(err.Error(), "did not answer before") {
 		t.Errorf("%v", err)
@@ -73,7 +73,7 @@ func TestQuestionsEndWithTheirContext(t *testing.T) {
 	}
 	server.Pause() // now there is a connection
 	ctx, cancel = context.WithCancelCause(t.Context())
-	time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
+	time.AfterFunc(2*time.Second, func() { cancel(why) }) // by then it has connected, and asked
 	_, err = client.Inspect().Queues(ctx)
 	if !errors.Is(err, why) || !strings.Contains(err.Error(), "no answer came within") {
 		t.Errorf("%v", err)
