@@ -130,7 +130,7 @@ func testFailures(t *testing.T, b *bundle) {
 		},
 		{
 			job: `{"class":"Late","args":[]}`, exception: "goworker.TimeLimitError", frame: "program_test.go:",
-			text: "Late reached its hard time limit of 15s and was cancelled: context deadline exceeded",
+			text: "Late reached its hard time limit of 8s and was cancelled: context deadline exceeded",
 		},
 		{
 			job: `{"class":"HangShortly","args":["` + large + `"]}`, exception: "goworker.TimeLimitError",
@@ -264,7 +264,7 @@ func TestKilledAtTheLimit(t *testing.T) {
 	if !errors.As(err, &limit) || limit.Limit != ample || limit.Err != nil {
 		t.Errorf("hooks got %#v", err)
 	}
-	if f.Exception != "goworker.TimeLimitError" || f.Error != "Spin reached its hard time limit of 15s and was killed; its work may be half done" {
+	if f.Exception != "goworker.TimeLimitError" || f.Error != "Spin reached its hard time limit of 8s and was killed; its work may be half done" {
 		t.Errorf("the record says %s: %s", f.Exception, f.Error)
 	}
 	if trace := strings.Join(f.Backtrace, "\n"); !strings.Contains(trace, "isolated.spin") {

@@ -175,7 +175,7 @@ func TestReuseAfter(t *testing.T) {
 		{does: "goroutine", fresh: true},
 		{does: "memory", fresh: true},
 		{class: "Roomy", does: "memory"},
-		{class: "Within", does: "hold", exception: "goworker.TimeLimitError", text: "Within reached its hard time limit of 15s and was .*", fresh: true},
+		{class: "Within", does: "hold", exception: "goworker.TimeLimitError", text: "Within reached its hard time limit of 8s and was .*", fresh: true},
 	} {
 		class := tt.class
 		if class == "" {

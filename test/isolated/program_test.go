@@ -33,7 +33,7 @@ const (
 )
 
 // ample is the time limit of jobs that reach it in their handler. On a busy machine a child needs seconds until it is there.
-const ample = 15 * time.Second
+const ample = 8 * time.Second
 
 func TestMain(m *testing.M) {
 	// The race detector would hold up each exit by a second.
@@ -255,7 +255,7 @@ func register(d worker, uri, notes string, more ...goworker.IsolatedOption) {
 		signal.Ignore(syscall.SIGHUP)
 		family()
 		spin()
-	}, isolated(goworker.HardTimeout(ample), goworker.KillGrace(ample)))
+	}, isolated(goworker.HardTimeout(ample), goworker.KillGrace(5*time.Second)))
 	d.Register("Forever", func() { family(); select {} }, isolated(goworker.KillGrace(200*time.Millisecond)))
 	d.Register("Leave", func() { family() }, isolated())
 	d.Register("LeaveWhenTold", func() {
