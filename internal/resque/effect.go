@@ -148,18 +148,35 @@ func (e Effect) Size() int {
 	return n
 }
 
-// order is the effect's place among a job's rows: guards, pushes of the job's own bytes, the others,
-// soft ones. A row that adds to a number goes early, because it is its own proof.
+// orders is how many places there are among a job's rows, the last one for soft rows.
+const orders = 5
+
+// order is the effect's place among a job's rows: guards, pushes of the job's own bytes, the lock that it keeps, the others,
+// soft ones. A row that adds to a number goes early, because it is its own proof. So does the lock: each job has its own key,
+// where those behind it are often the same for all.
 func (e Effect) order() int {
 	switch {
 	case e.verb[0] == '?':
 		return 0
 	case e.verb == "head" || e.verb == "tail" || e.verb == "HINCRBY":
 		return 1
+	case e.verb == "hold":
+		return 2
 	case e.verb[0] == '~':
-		return 3
+		return orders - 1
 	}
-	return 2
+	return 3
+}
+
+// pushes returns the effect with bytes in place of the record's, if it pushes those.
+func (e Effect) pushes(bytes []byte) Effect {
+	switch e.verb {
+	case "head":
+		e.verb, e.args = "LPUSH", []any{bytes}
+	case "tail":
+		e.verb, e.args = "RPUSH", []any{bytes}
+	}
+	return e
 }
 
 // rowCall collects the arguments of a script that writes rows.
@@ -202,8 +219,8 @@ func (c *rowCall) typed(k Key) int {
 func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
 	c.Arg(0)
 	first := len(c.argv)
-	for order := range 4 {
-		if order == 3 {
+	for order := range orders {
+		if order == orders-1 {
 			for _, e := range last {
 				c.row(e, bytes)
 			}
@@ -218,8 +235,8 @@ func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
 }
 
 func (c *rowCall) row(e Effect, bytes []byte) {
-	if bytes != nil && (e.verb == "head" || e.verb == "tail") {
-		e.verb, e.args = map[string]string{"head": "LPUSH", "tail": "RPUSH"}[e.verb], []any{bytes}
+	if bytes != nil {
+		e = e.pushes(bytes)
 	}
 	if e.file != nil {
 		c.Arg(e.verb, 1+len(e.keys)+len(e.args), len(e.keys))

@@ -40,6 +40,7 @@ type parted struct {
 	groups []endGroup
 	jobs   []groupedEnd // of the groups, in the order of their ends
 	verbs  []*Verb      // of the groups
+	run    bool         // the jobs are a run: see parts/ends.lua
 }
 
 // groupedEnd is one end of a group.
@@ -65,6 +66,9 @@ func (p *parted) part(ended []Ended) {
 	for i := range ended {
 		e := &ended[i]
 		rows = e.ordered(rows[:0])
+		if e.Bytes != nil {
+			pushed(rows, e.Bytes)
+		}
 		p.verbs = addVerbs(p.verbs, e.Effects)
 		at := p.group(e.Counts, rows)
 		p.jobs[i] = groupedEnd{e.Ticket, at}
@@ -73,17 +77,49 @@ func (p *parted) part(ended []Ended) {
 	for i := range p.groups {
 		p.groups[i].compare()
 	}
+	p.verbs = distinct(p.verbs) // a server that does not know the script has it named twice
+	p.run = len(p.groups) == 1 && p.groups[0].runs()
 }
 
-// joins reports whether parts/ends.lua can commit the end.
+// members are the commands that take any number of members, and how many arguments each of those has.
+var members = map[string]int{"ZADD": 2, "SREM": 1, "RPUSH": 1}
+
+// mostRun is how many jobs a run has at most: Lua passes no more than 8,000 values to a function.
+const mostRun = 2000
+
+// runs reports whether the jobs of a group can be a run. Of a command all arguments are sent for each job then, equal or not.
+func (g *endGroup) runs() bool {
+	if g.width != 1 || len(g.rows) == 1 || len(g.rows) > mostRun {
+		return false
+	}
+	row, equal := g.rows[0], g.equal[0]
+	switch {
+	case row.file != nil:
+		return row.file.many()
+	case members[strings.TrimPrefix(row.verb, "~")] != len(row.args) || !equal[0]:
+		return false
+	}
+	clear(equal[1:])
+	return true
+}
+
+// joins reports whether parts/ends.lua can commit the end: it knows no guards, and the ticket is in the process's record.
 func (e *Ended) joins() bool {
 	for i := range e.Effects {
-		verb := e.Effects[i].verb
-		if verb[0] == '?' || e.Effects[i].file == nil && (verb[0] >= 'a' && verb[0] != '~' || verb[0] == '~' && verb[1] >= 'a') {
+		if e.Effects[i].verb[0] == '?' {
 			return false
 		}
 	}
-	return e.Place == "" && e.Bytes == nil
+	return e.Place == ""
+}
+
+// pushed has rows push bytes in place of the record's.
+func pushed(rows []*Effect, bytes []byte) {
+	for i, row := range rows {
+		if own := row.pushes(bytes); own.verb != row.verb {
+			rows[i] = &own
+		}
+	}
 }
 
 // ordered appends the rows in the order in which they are written.
@@ -91,7 +127,7 @@ func (e *Ended) ordered(rows []*Effect) []*Effect {
 	if len(e.Effects) == 1 {
 		return append(rows, &e.Effects[0])
 	}
-	for order := range 4 {
+	for order := range orders {
 		for i := range e.Effects {
 			if e.Effects[i].order() == order {
 				rows = append(rows, &e.Effects[i])
@@ -198,6 +234,10 @@ func (s Store) ends(c *endsCall, p *parted) (first int) {
 	for i := range p.groups {
 		c.heading(&p.groups[i])
 	}
+	if p.run {
+		c.runs(&p.groups[0], p.jobs)
+		return first
+	}
 	c.Arg(len(p.jobs))
 	next := make([]int, len(p.groups)) // the rows of which job of the group
 	for _, j := range p.jobs {
@@ -250,6 +290,32 @@ func (c *endsCall) job(g *endGroup, rows []*Effect) {
 				c.moving = append(c.moving, row.keys[i].name)
 			default:
 				c.value(row.args[i-n])
+			}
+		}
+	}
+}
+
+// runs adds the jobs of a run: of a command job by job, of a verb place by place.
+func (c *endsCall) runs(g *endGroup, jobs []groupedEnd) {
+	c.Arg(-len(jobs))
+	for _, j := range jobs {
+		c.Arg(j.ticket)
+	}
+	if g.rows[0].file == nil {
+		for i := range g.rows {
+			c.job(g, g.rows[i:i+1])
+		}
+		return
+	}
+	n := len(g.rows[0].keys)
+	for place, same := range g.equal[0] {
+		for _, row := range g.rows {
+			switch {
+			case same:
+			case place < n:
+				c.moving = append(c.moving, row.keys[place].name)
+			default:
+				c.value(row.args[place-n])
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package resque
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -20,8 +21,31 @@ function verbs.endsmark(job, keys, args)
   fills(keys[2])
 end`)
 
+// endsMany is a verb that writes those of a run at once: each adds to a sum, unless a hash says otherwise.
+var endsMany = NewVerb("endsmany", `
+local function add(hash, list, n)
+  call('HSET', hash, 'sum', (tonumber(call('HGET', hash, 'sum') or '') or 0) + n)
+  call('RPUSH', list, n)
+  fills(list)
+end
+function proofs.endsmany(job, keys, args)
+  if call('HGET', keys[1], 'refuse') then return 'REFUSED as asked', keys[1] end
+end
+function verbs.endsmany(job, keys, args) add(keys[1], keys[2], args[1]) end
+function many.endsmany(all)
+  local hashes, lists, values = all.keysof[1], all.keysof[2], all.argsof[1]
+  for i = 1, all.n do
+    if type(try('HLEN', hashes and hashes[i] or all.keys[1])) == 'table' or type(try('LLEN', lists and lists[i] or all.keys[2])) == 'table'
+      or call('HEXISTS', hashes and hashes[i] or all.keys[1], 'refuse') == 1 then return end
+  end
+  for i = 1, all.n do
+    add(hashes and hashes[i] or all.keys[1], lists and lists[i] or all.keys[2], values and values[i] or all.args[1])
+  end
+  return true
+end`)
+
 // Whatever ends there are, an exchange writes and answers what commit.lua does: with keys of wrong types, tickets that
-// are not in the record, and after the process was found dead.
+// are not in the record, and after the process was found dead. Many ends are like the one before.
 func TestExchangeEndsAsCommitDoes(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -32,7 +56,7 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 			n := rapid.IntRange(0, 2).Draw(rt, "value")
 			h, l := keys[rapid.IntRange(0, 1).Draw(rt, "hash")], keys[rapid.IntRange(2, 3).Draw(rt, "list")]
 			var e Effect
-			switch rapid.IntRange(0, 7).Draw(rt, "row") {
+			switch rapid.IntRange(0, 11).Draw(rt, "row") {
 			case 0:
 				e = Command("HSET", h, "f", n)
 			case 1:
@@ -47,6 +71,12 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 				e = Command("SET", s.AnyKey("any"), n)
 			case 6:
 				e = endsMark.Effect([]Key{h, l}, fmt.Sprint("a", n), "b")
+			case 7:
+				e = effect(rapid.SampledFrom([]string{"head", "tail"}).Draw(rt, "end"), l, len(JobPrefix("low")))
+			case 8:
+				e = effect("hold", h, fmt.Sprint("id", n), "text", 60_000)
+			case 9, 10:
+				e = endsMany.Effect([]Key{h, l}, n)
 			default:
 				e = endsMark.Effect([]Key{h, l}, "c")
 			}
@@ -55,11 +85,24 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 			}
 			return e
 		}
+		alike := rapid.Bool().Draw(rt, "all are alike, of one row")
 		var ended []Ended
 		for ticket := range int64(rapid.IntRange(1, 8).Draw(rt, "ends")) {
 			e := Ended{Ticket: ticket + 1, Counts: rapid.SampledFrom([]Counts{CountsDone, CountsFailed, CountsNothing}).Draw(rt, "counts")}
-			for range rapid.IntRange(0, 3).Draw(rt, "rows") {
+			if last := len(ended) - 1; last >= 0 && (alike || rapid.Bool().Draw(rt, "like the last")) {
+				e.Counts, e.Effects, e.Bytes = ended[last].Counts, likewise(rt, ended[last].Effects), ended[last].Bytes
+				ended = append(ended, e)
+				continue
+			}
+			rows := 1
+			if !alike {
+				rows = rapid.IntRange(0, 3).Draw(rt, "rows")
+			}
+			for range rows {
 				e.Effects = append(e.Effects, row())
+			}
+			if rapid.IntRange(0, 3).Draw(rt, "bytes") == 0 {
+				e.Bytes = []byte("own")
 			}
 			ended = append(ended, e)
 		}
@@ -111,6 +154,30 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 			rt.Fatalf("ends: %+v", ended)
 		}
 	})
+}
+
+// likewise returns effects of the same shape, perhaps with other values.
+func likewise(rt *rapid.T, effects []Effect) (others []Effect) {
+	for _, e := range effects {
+		e.args = slices.Clone(e.args)
+		for i, a := range e.args {
+			n := rapid.IntRange(0, 3).Draw(rt, "other value")
+			switch a.(type) {
+			case int:
+				if e.verb[0] < 'a' || e.file != nil {
+					e.args[i] = n
+				}
+			case []byte:
+				e.args[i] = fmt.Append(nil, "v", n)
+			case string:
+				if verb := strings.TrimPrefix(e.verb, "~"); verb == "ZADD" || verb == "SREM" {
+					e.args[i] = fmt.Sprint("b", n)
+				}
+			}
+		}
+		others = append(others, e)
+	}
+	return others
 }
 
 func refused(all []Refusal) (texts []string) {

@@ -246,30 +246,36 @@ func TestExchangeEmpty(t *testing.T) {
 	}
 }
 
-// The answer says that it is older than the commit if Redis did not know that script: then the look at
+// The answer says that it is older than the commit if Redis did not know the script of the commit: then the look at
 // a lane does not show the job that the commit has put there.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
-	for _, known := range []bool{true, false} {
-		w := newWire(t)
-		w.push("low", "a:1")
-		m := w.enter("p")
-		jobs := m.reserve(1, "low")
-		lane := NewLane("low", Limit{Kind: LimitStartsHere, Name: "Mail"})
-		w.do("SCRIPT", "FLUSH")
-		w.do("SCRIPT", "LOAD", takeScript.Text())
-		if known {
-			w.do("SCRIPT", "LOAD", commitScript.plain.Text())
+	for _, apart := range []bool{true, false} { // commit.lua, or the exchange itself
+		for _, known := range []bool{true, false} {
+			w := newWire(t)
+			w.push("low", "a:1")
+			m := w.enter("p")
+			jobs := m.reserve(1, "low")
+			lane := NewLane("low", Limit{Kind: LimitStartsHere, Name: "Mail"})
+			w.do("SCRIPT", "FLUSH")
+			w.do("SCRIPT", "LOAD", takeScript.Text())
+			effects, script := w.s.ToLane(jobs[0], lane), exchangeEnds.plain
+			if apart {
+				effects, script = append(effects, Guard("EXISTS", w.s.AnyKey("none"), "0")), commitScript.plain
+			}
+			if known {
+				w.do("SCRIPT", "LOAD", script.Text())
+			}
+			ended := []Ended{{Ticket: jobs[0].Ticket, Effects: effects}}
+			out := w.turn(&Exchange{Process: "p", Epoch: 1, Last: 1, Ended: ended, Take: &Take{Want: 1, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}}})
+			shown := 0
+			if known {
+				shown = 1
+			}
+			w.same("late", !known, out.Late)
+			w.same("lanes shown", shown, out.Taken.Shown[0].Lanes)
+			w.same("jobs in the lane", 1, w.server.Int(t, "LLEN", w.s.lane(lane)))
 		}
-		ended := []Ended{{Ticket: jobs[0].Ticket, Effects: w.s.ToLane(jobs[0], lane)}}
-		out := w.turn(&Exchange{Process: "p", Epoch: 1, Last: 1, Ended: ended, Take: &Take{Want: 1, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}}})
-		shown := 0
-		if known {
-			shown = 1
-		}
-		w.same("late", !known, out.Late)
-		w.same("lanes shown", shown, out.Taken.Shown[0].Lanes)
-		w.same("jobs in the lane", 1, w.server.Int(t, "LLEN", w.s.lane(lane)))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type Verb struct {
 	name string
 	lua  func() string // reads its file once
+	many func() bool   // whether the file has a function for runs: see scripts/parts/ends.lua
 }
 
 // letters are what the name of a verb consists of.
@@ -53,7 +54,8 @@ func checkVerb(name, lua string) {
 }
 
 func addVerb(name string, lua func() string) *Verb {
-	v := &Verb{name, sync.OnceValue(lua)}
+	v := &Verb{name: name, lua: sync.OnceValue(lua)}
+	v.many = sync.OnceValue(func() bool { return strings.Contains(v.lua(), "function many."+name+"(") })
 	if strings.Trim(name, letters) != "" || name == "" || slices.Contains(ownVerbs, name) {
 		panic(fmt.Sprintf("resque: a verb cannot be named %q", name))
 	}
@@ -121,8 +123,7 @@ func (r *rowScript) with(verbs []*Verb) *Script {
 	if len(verbs) == 0 {
 		return r.plain
 	}
-	slices.SortFunc(verbs, func(a, b *Verb) int { return strings.Compare(a.name, b.name) })
-	verbs = slices.Compact(verbs)
+	verbs = distinct(verbs)
 	names := make([]string, len(verbs))
 	for i, v := range verbs {
 		names[i] = v.name
@@ -133,6 +134,12 @@ func (r *rowScript) with(verbs []*Verb) *Script {
 		script, _ = r.joined.LoadOrStore(key, newScript(func() string { return joinVerbs(r.text(), verbs) }))
 	}
 	return script.(*Script)
+}
+
+// distinct returns each of the verbs once, by name. The list may be used no more: what is left behind of it is cleared.
+func distinct(verbs []*Verb) []*Verb {
+	slices.SortFunc(verbs, func(a, b *Verb) int { return strings.Compare(a.name, b.name) })
+	return slices.Compact(verbs)
 }
 
 // addVerbs appends the verbs that some effects use. Most use none.

@@ -10,11 +10,14 @@
 --@lines
 function verbs.result(job, keys, args)
   local doc, state, over, ttl, log = keys[1], args[1], args[2] ~= '', args[3], args[6] + 0
-  local known = try('HMGET', doc, 'state', 'attempt', 'exception', 'due')
-  if known.err then return known.err end
-  local was, due = known[1], known[4]
-  if not was then return end
-  local first = was == 'pending' and not known[2] and not known[3]
+  local fields, first, was, due = try('HLEN', doc), true, nil, nil
+  if type(fields) == 'table' then return fields.err end
+  if fields ~= 5 then -- else it has what a push without a time writes, and nothing more
+    local known = call('HMGET', doc, 'state', 'attempt', 'exception', 'due')
+    was, due = known[1], known[4]
+    if not was then return end
+    first = was == 'pending' and not known[2] and not known[3]
+  end
   if not first then
     call('HDEL', doc, 'due', 'ended', 'result', 'left')
     if state == 'done' then call('HDEL', doc, 'exception', 'error') end

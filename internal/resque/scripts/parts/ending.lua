@@ -11,7 +11,7 @@ local function fills(list)
   if not filled[list] then filled[list], filled[#filled + 1] = true, list end
 end
 local function typed(key, t) -- nil, or why the key cannot be read as its type, and the key
-  if known[key] then return end
+  if known[key] or t == '.' then return end
   local read = t == 'h' and 'HLEN' or t == 'l' and 'LLEN' or t == 's' and 'SCARD' or t == 'z' and 'ZCARD'
     or t == 'x' and 'XLEN' or t == 't' and 'GET'
   local answer = read and try(read, key)
@@ -22,9 +22,27 @@ local function whole() -- the job's bytes, or nil
   if not record then return bytes end
   return call('HGET', record, ticket) or nil
 end
-local verbs, proofs, run
+local owns = {head = true, tail = true, later = true, hold = true}
+local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or why it is refused
+  local answer
+  if verb == 'hold' then
+    answer = try('HSET', key, a, text)
+    local taken = answer == 1 and call('HLEN', key) > 1 -- another job has the lock
+    if taken then call('HDEL', key, a) elseif type(answer) == 'number' then answer = try('PEXPIRE', key, ms) end
+  else
+    local text = whole()
+    if not text then return 'NOBYTES the record does not have the ticket' end
+    if verb == 'later' then answer = try('ZADD', key, a, text)
+    else
+      answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, sub(text, a + 1))
+      if type(answer) == 'number' then fills(key) end
+    end
+  end
+  if type(answer) == 'table' then return answer.err end
+end
+local verbs, proofs, many, run
 local function join() -- only in a call that uses such verbs
-  verbs, proofs = {}, {}
+  verbs, proofs, many = {}, {}, {}
   local time -- of the call
   local job = setmetatable({}, {__index = function(_, field) -- read when a verb asks for them
     if field == 'bytes' then return whole() end

@@ -23,27 +23,6 @@
 -- record or nil; and fills(key) for a list that it pushes to, or another key of which Go must know that it is written.
 --@ending
 local types
-local owns = {head = true, tail = true, later = true, hold = true}
-local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or why it is refused
-  local answer
-  if verb == 'hold' then
-    answer = try('HEXISTS', key, a)
-    if answer == 1 or answer == 0 and call('EXISTS', key) == 0 then
-      call('HSET', key, a, text)
-      answer = try('PEXPIRE', key, ms)
-    end
-  else
-    local text = whole()
-    if not text then return 'NOBYTES the record does not have the ticket' end
-    if verb == 'later' then answer = try('ZADD', key, a, text)
-    else
-      answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, sub(text, a + 1))
-      if type(answer) == 'number' then fills(key) end
-    end
-  end
-  if type(answer) == 'table' then return answer.err end
-end
-
 local function typedkey(k) return typed(KEYS[k], sub(types, k, k)) end
 local row, keys, args
 local function read(at) -- the keys and arguments of the verb at a row

@@ -86,3 +86,42 @@ function verbs.arrive(_, keys, args)
     for _, key in ipairs(all.filled or {}) do fills(key) end
   end
 end
+
+-- Members of one join that have ended well, in one commit, if none is the last: nothing follows yet.
+local MANY = 4096 -- letters that are read and written at once
+
+function many.arrive(all)
+  local keys, args, steps, given = all.keys, all.args, all.argsof[1] or {}, all.argsof[5]
+  local at = args[3] and place(args[3])
+  if not at or args[2] ~= 'd' or at.joins == '-' or at.letter ~= '-' or args[9] or all.argsof[9] or not keys[1] or not keys[2] then return end
+  local low, high, numbers = math.huge, 0, {}
+  for i = 1, #steps do
+    local s = steps[i] + 0
+    numbers[i] = s
+    if s < low then low = s end
+    if s > high then high = s end
+  end
+  if high - low >= MANY or #steps < all.n then return end
+  local letters = try('GETRANGE', keys[1], low, high)
+  local text = try('HGET', keys[2], at.name)
+  local left, behind = match(type(text) == 'string' and text or '', '^(%d+)( %d+ %d+ j .*)$')
+  if type(letters) ~= 'string' or not left or left + 0 <= all.n then return end
+  letters = {string.byte(letters, 1, -1)}
+  for i = 1, #steps do
+    local n = numbers[i] - low + 1
+    if letters[n] ~= 115 then return end -- not s: late, or a token has to do with it
+    letters[n] = 100
+  end
+  local put = {at.name, left - all.n .. behind}
+  if at.kept ~= '0' and (given or args[5]) then
+    if at.result ~= '-' then return end
+    for i = 1, #steps do
+      local value = given and given[i] or args[5]
+      if value ~= '' then put[#put + 1], put[#put + 2] = 'r' .. steps[i], value end
+    end
+  end
+  call('HSET', keys[2], unpack(put))
+  call('SETRANGE', keys[1], low, string.char(unpack(letters)))
+  last.hash, last.name, last.text = keys[2], at.name, put[2]
+  return true
+end
