@@ -128,7 +128,10 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	if p.reaped || p.fenced && p.record.Pending() == 0 {
 		return nil
 	}
-	x := new(resque.Exchange)
+	x := p.spare
+	if p.spare = nil; x == nil {
+		x = new(resque.Exchange)
+	}
 	p.record.HandIn(x)
 	slots := p.share.Slots()
 	idle, want := max(0, slots-p.slots.Busy()), 0
@@ -141,6 +144,8 @@ func (p *poller) compose(now time.Time) *resque.Exchange {
 	}
 	p.record.Advance(x, p.slots.Busy() < slots, now)
 	if x.Empty() && !p.keeper.Link().Prove() {
+		*x = resque.Exchange{}
+		p.spare = x
 		return nil
 	}
 	return x

@@ -45,6 +45,7 @@ type poller struct {
 
 	sent   *resque.Exchange // under way; nil: none is
 	sentAt time.Time
+	spare  *resque.Exchange // that was not sent; the next one takes its memory. nil: there is none
 
 	stage    stage
 	complete bool // there are no more jobs, and the settings ask to end then

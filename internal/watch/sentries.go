@@ -56,19 +56,19 @@ func (o *Order) post(x *resque.Exchange, want int, now time.Time) {
 	if x.Process != s.process { // another session: Redis lists the one before until its lease has ended
 		s.process, s.listed, s.watched, s.claimed = x.Process, false, false, time.Time{}
 	}
-	about := resque.Sentry{Crew: s.crew, Call: s.call}
-	s.call = nil
 	switch asks := len(x.Asks) > 0; {
 	case s.listed && (want <= 0 || len(s.rest) > 0): // with jobs left it looks again by itself, and hears of none
-		about.Rise, about.Filled = true, s.rest
+		x.Sentry = &resque.Sentry{Rise: true, Filled: s.rest}
 		s.listed, s.claimed = false, time.Time{}
 		o.rewatch(false)
 	case asks && o.posts() && (s.claimed.IsZero() && x.Arm || !s.claimed.IsZero() && now.Sub(s.claimed) >= resque.ClaimEvery):
-		about.Sit, about.Bell = true, !s.watched
+		x.Sentry = &resque.Sentry{Sit: true, Bell: !s.watched}
 		s.listed, s.watched, s.claimed = true, true, now
+	case len(s.call) > 0:
+		x.Sentry = new(resque.Sentry)
 	}
-	if about.Sit || about.Rise || len(about.Call) > 0 {
-		x.Sentry = &about
+	if x.Sentry != nil {
+		x.Sentry.Crew, x.Sentry.Call, s.call = s.crew, s.call, nil
 	}
 }
 
