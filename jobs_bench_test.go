@@ -90,7 +90,10 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 		}
 		in = in[size+2:]
 		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "exchange" {
-			return c.exchange(in)
+			return c.exchange(in, false)
+		}
+		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "ends" {
+			return c.exchange(in, true)
 		}
 		if i == 1 && string(first[0]) == "EVALSHA" && c.server.scripts[string(first[1])] == "commit" {
 			return c.commit(in, n-2)
@@ -116,8 +119,8 @@ func (c *scriptedConn) command(in []byte) (rest []byte) {
 }
 
 // exchange reads no more of an exchange than it must, for its own work is counted too.
-// It returns what comes after it: the first asks for the policy, and for no jobs.
-func (c *scriptedConn) exchange(in []byte) (rest []byte) {
+// It returns what comes after it: the first asks for the policy, and for no jobs. With ends it commits failures, too.
+func (c *scriptedConn) exchange(in []byte, ends bool) (rest []byte) {
 	if at := bytes.Index(in, []byte("*2\r\n$8\r\nSMEMBERS")); at >= 0 && c.server.exchanges == 0 {
 		rest = in[at:]
 	}
@@ -144,7 +147,11 @@ func (c *scriptedConn) exchange(in []byte) (rest []byte) {
 	skip(number()) // done
 	take := min(want, s.left)
 	s.left -= take
-	a := append(c.answer, "*7\r\n$2\r\nok\r\n$0\r\n\r\n:0\r\n"...)
+	parts := "*7"
+	if ends {
+		parts = "*8"
+	}
+	a := append(append(c.answer, parts...), "\r\n$2\r\nok\r\n$0\r\n\r\n:0\r\n"...)
 	if take == 0 {
 		a = append(a, "*0\r\n"...)
 	} else {
@@ -160,7 +167,10 @@ func (c *scriptedConn) exchange(in []byte) (rest []byte) {
 	} else {
 		a = append(a, "*0\r\n"...)
 	}
-	c.answer = append(a, "*0\r\n*0\r\n"...)
+	if a = append(a, "*0\r\n*0\r\n"...); ends {
+		a = append(a, committed...)
+	}
+	c.answer = a
 	return rest
 }
 
@@ -188,9 +198,12 @@ func (c *scriptedConn) commit(in []byte, args int) (rest []byte) {
 			text()
 		}
 	}
-	c.answer = append(c.answer, "*4\r\n$2\r\nok\r\n:0\r\n:0\r\n:0\r\n"...)
+	c.answer = append(c.answer, committed...)
 	return in
 }
+
+// committed is the answer to ends that Redis has written.
+const committed = "*4\r\n$2\r\nok\r\n:0\r\n:0\r\n:0\r\n"
 
 // length reads the head of an array or a string, "*12\r\n" or "$12\r\n".
 func length(in []byte) (int, []byte) {
