@@ -723,7 +723,7 @@ func TestUnreadableMeetsFailureAndLimits(t *testing.T) {
 					}
 					continue
 				}
-				want := store.LeaveLane("p", j.Reserved, false)
+				want := store.LeaveLane(nil, "p", j.Reserved, false)
 				record, keep := outcome.Deps{Base: part.Base{Store: store, Clock: clock.System}, Exceptions: exceptionOf}.Record(j, o.Err)
 				filed := len(store.FileFailure("work", record.Encode(), false))
 				if keep {

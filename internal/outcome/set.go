@@ -319,11 +319,12 @@ func (s *Set) switched(j *Job) bool {
 }
 
 // complete returns the policies without those that are nil, and those of Bind(nil) for features that
-// have none. It returns nil if there are no own ones, unless it must return some.
-func (s *Set) complete(own []Policy, must bool) (all []Policy) {
+// have none. It returns nil if there are no own ones, unless it must return some. The result is in the memory of own.
+func (s *Set) complete(own []Policy, must bool) []Policy {
 	if !must && !slices.ContainsFunc(own, func(p Policy) bool { return p != nil }) {
 		return nil
 	}
+	all := own[:0]
 	for i, p := range own {
 		if p == nil {
 			p = s.rest[i]
@@ -343,7 +344,7 @@ func (s *Set) bind(c *Class) *binding {
 			b.own[i] = f.Bind(c)
 		}
 	}
-	b.all = s.complete(b.own, false)
+	b.all = s.complete(slices.Clone(b.own), false)
 	return b
 }
 

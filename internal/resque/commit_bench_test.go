@@ -24,8 +24,8 @@ func BenchmarkCommit(b *testing.B) {
 		{"retried", nil, func(j Reserved) []Effect { return []Effect{s.ScheduleAt(1_900_000_000_123, "low", j.Payload)} }},
 		{"requeued", nil, s.Head},
 		{"unlocked", nil, func(j Reserved) []Effect { return []Effect{s.Release(fmt.Sprint("lock", j.Ticket), "id")} }},
-		{"slot", &slot, func(j Reserved) []Effect { return s.LeaveLane("p", j, true) }},
-		{"rate", &rate, func(j Reserved) []Effect { return append(s.ToLane(j, rate), s.LeaveLane("p", j, false)...) }},
+		{"slot", &slot, func(j Reserved) []Effect { return s.LeaveLane(nil, "p", j, true) }},
+		{"rate", &rate, func(j Reserved) []Effect { return s.LeaveLane(s.ToLane(j, rate), "p", j, false) }},
 	} {
 		for _, n := range []int{1, 32} {
 			b.Run(fmt.Sprintf("%s/%d", way.name, n), func(b *testing.B) {

@@ -26,7 +26,7 @@ func everyEffect(t *testing.T, s Store) (all []Effect) {
 		s.FileFailure("low", []byte("record"), false), s.FileFailure("low", []byte("record"), true),
 		{s.SetCount("retry:A", 1, 0, 0), s.HoldFailure("retry:A", []byte("record"), time.Minute)},
 		{s.LockMoved("moved", "id", at, at, time.Hour, "low", endJob.Payload)},
-		s.LeaveLane("p", endJob, false), {s.ResetDeaths(endJob), s.Release("lock", "id")}, s.DropCount("retry:B", true),
+		s.LeaveLane(nil, "p", endJob, false), {s.ResetDeaths(endJob), s.Release("lock", "id")}, s.DropCount("retry:B", true),
 	} {
 		all = append(all, effects...)
 	}

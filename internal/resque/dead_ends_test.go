@@ -14,7 +14,7 @@ func deadEnds(s Store, multi bool, now time.Time) func(DeadJob) []Effect {
 	return func(d DeadJob) (effects []Effect) {
 		p, err := payload.Parse(d.Payload)
 		if d.Lane != nil {
-			effects = s.LeaveLane(d.Process, d.Reserved, d.Started)
+			effects = s.LeaveLane(nil, d.Process, d.Reserved, d.Started)
 		}
 		status := payload.PHPWaiting
 		if d.Poison > 0 {

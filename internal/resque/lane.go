@@ -114,9 +114,11 @@ func (l Lane) Limits() (limits []Limit) {
 	return limits
 }
 
-// LimitTexts returns what Limits does, each as Limit.String has it.
-func (l Lane) LimitTexts() []string {
-	texts := make([]string, 0, 4)
+// LimitTexts returns what Limits does, each as Limit.String has it. It is so small that the compiler has the texts of a caller
+// who does not keep them in no memory of their own.
+func (l Lane) LimitTexts() []string { return l.limitTexts(make([]string, 0, 4)) }
+
+func (l Lane) limitTexts(texts []string) []string {
 	for _, names := range [2]string{l.Shared, l.Own} {
 		for text := range strings.SplitSeq(names, ",") {
 			if text != "" && countsOf(text) {
@@ -232,7 +234,7 @@ func laneText(l Lane) string { return JobPrefix(l.Queue) + JobPrefix(l.Shared) +
 
 // holder names the job that holds a slot.
 func holder(process string, ticket int64) string {
-	return process + "/" + strconv.FormatInt(ticket, 10)
+	return string(strconv.AppendInt(append(append(make([]byte, 0, 96), process...), '/'), ticket, 10))
 }
 
 // prefix stands before the payload in the in-flight record. For a job from a lane it begins with
@@ -273,9 +275,9 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	return j, true
 }
 
-// LeaveLane frees the slots of a job from a lane. If its handler was not called, it also gives
+// LeaveLane appends what frees the slots of a job from a lane. If its handler was not called, it also gives
 // back the starts that rates counted for it.
-func (s Store) LeaveLane(process string, j Reserved, started bool) (effects []Effect) {
+func (s Store) LeaveLane(effects []Effect, process string, j Reserved, started bool) []Effect {
 	for _, limit := range j.Lane.LimitTexts() {
 		switch kind, key, spec := s.countedAt(limit, process); {
 		case kind == "slots":

@@ -121,13 +121,13 @@ func (l *laneRun) take(t *rapid.T) {
 		case "runs on":
 			keep = append(keep, j)
 		case "back":
-			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: append(l.w.s.ToLane(j, *j.Lane), l.w.s.LeaveLane(p.id, j, false)...)})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Effects: l.w.s.LeaveLane(l.w.s.ToLane(j, *j.Lane), p.id, j, false)})
 		case "failed":
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsFailed,
-				Effects: append(l.w.s.LeaveLane(p.id, j, true), l.w.s.FileFailure("low", j.Payload, false)...)})
+				Effects: append(l.w.s.LeaveLane(nil, p.id, j, true), l.w.s.FileFailure("low", j.Payload, false)...)})
 			ends[string(j.Payload)] = "failed"
 		default:
-			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.LeaveLane(p.id, j, true)})
+			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: l.w.s.LeaveLane(nil, p.id, j, true)})
 			ends[string(j.Payload)] = "done"
 		}
 	}

@@ -90,7 +90,7 @@ func TestTakeKeepsLimits(t *testing.T) {
 	w.same("what is used up", map[string]int64{"c:All": 0, "c:Mail=a": 0}, out.Taken.Full)
 
 	// a:1 ends, and a has one running, b too.
-	done := []Ended{{Ticket: 1, Counts: CountsDone, Effects: w.s.LeaveLane("p", out.Jobs[0], true)}}
+	done := []Ended{{Ticket: 1, Counts: CountsDone, Effects: w.s.LeaveLane(nil, "p", out.Jobs[0], true)}}
 	w.do("SCRIPT", "LOAD", exchangeEnds.plain.Text()) // else it runs behind take.lua
 	out = w.takeLanes("p", 3, 9, done, b, a)
 	w.same("one more runs", []string{"b:2"}, payloads(out.Jobs))
@@ -271,7 +271,7 @@ func TestStartsGivenBack(t *testing.T) {
 	a := byTenant(each)("a:")
 	out := w.takeLanes("p", 0, 9, nil, a)
 	w.same("two", []string{"a:0", "a:1"}, payloads(out.Jobs))
-	given := w.s.LeaveLane("p", out.Jobs[0], false)
+	given := w.s.LeaveLane(nil, "p", out.Jobs[0], false)
 
 	w.do("SET", w.s.KeyOfQueue("bad"), "no list")
 	refused := []Ended{{Ticket: 1, Effects: append(w.s.PushTail("bad", []byte("a:0")), given...)}}
@@ -395,7 +395,7 @@ func TestLockOfAJobInALane(t *testing.T) {
 	w.same("it is taken", 1, len(out.Jobs))
 	w.age("a", ProvenFor)
 	w.refused("a1", uniqueJob("a", 3, "low"))
-	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.LeaveLane("p", out.Jobs[0], true)}}, lane)
+	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.LeaveLane(nil, "p", out.Jobs[0], true)}}, lane)
 	w.age("a", ProvenFor)
 	w.taken(uniqueJob("a", 4, "low"))
 }

@@ -59,11 +59,14 @@ var (
 
 // said returns what fields of the payload, or the id of a job that came over HTTP, say.
 func said(p *payload.Payload) time.Time {
-	if len(p.Extra) > 0 { // an error of strconv costs memory, and this is asked for each job
-		if ms, err := strconv.ParseInt(string(p.Field(Field)), 10, 64); err == nil {
+	// An error of strconv costs memory, and this is asked for each job.
+	if text := p.Field(Field); text != nil {
+		if ms, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return time.UnixMilli(ms)
 		}
-		if seconds, err := strconv.ParseFloat(string(p.Field("queue_time")), 64); err == nil && math.Abs(seconds) < 1e11 { // php-resque's
+	}
+	if text := p.Field("queue_time"); text != nil { // php-resque's
+		if seconds, err := strconv.ParseFloat(string(text), 64); err == nil && math.Abs(seconds) < 1e11 {
 			return time.UnixMilli(int64(seconds * 1000))
 		}
 	}

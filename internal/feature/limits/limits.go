@@ -15,7 +15,7 @@ import (
 // lanes, and to all jobs while a queue has limits.
 func New(t *Table) func(outcome.Deps) outcome.Feature {
 	return func(d outcome.Deps) outcome.Feature {
-		p, rules := policy{table: t, store: d.Store}, control.New(d.Store)
+		p, rules := &policy{table: t, store: d.Store}, control.New(d.Store)
 		if d.Time != nil {
 			t.Rules.UseClock(d.Time.Now)
 		}
@@ -48,7 +48,7 @@ type policy struct {
 // Admit sends a job with limits into its lane if it came from its queue: this is how a process notices
 // that the queue holds such jobs. It does the same for a job from the lane of an unknown class, and for one that waited in a lane
 // before an operator gave its class a limit.
-func (p policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
+func (p *policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, decided bool) {
 	if j.Lane != nil && j.Lane.Known() == *j.Lane && !p.table.laterRuled(j) {
 		return o, false
 	}
@@ -65,8 +65,8 @@ func (p policy) Admit(_ context.Context, j *outcome.Job) (o outcome.Outcome, dec
 
 // Settle gives back the slots that a job from a lane holds and, if its handler was not called, the
 // starts that rates have counted.
-func (p policy) Settle(j *outcome.Job, o *outcome.Outcome) {
+func (p *policy) Settle(j *outcome.Job, o *outcome.Outcome) {
 	if j.Lane != nil {
-		o.Effects = append(o.Effects, p.store.LeaveLane(j.Process, j.Reserved, o.Started)...)
+		o.Effects = p.store.LeaveLane(o.Effects, j.Process, j.Reserved, o.Started)
 	}
 }

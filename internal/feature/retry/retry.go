@@ -57,7 +57,11 @@ func ownLimit(p *payload.Payload) (n int, ok bool) {
 	if tries := p.Tries(); tries > 1 {
 		return tries - 1, true
 	}
-	n, err := strconv.Atoi(string(p.Field(Field)))
+	text := p.Field(Field)
+	if text == nil { // an error of strconv costs memory, and most jobs have no such field
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(text))
 	return n, err == nil && n >= -1 && n <= payload.MaxRuns
 }
 

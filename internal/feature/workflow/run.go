@@ -62,7 +62,10 @@ func Remote(ctx context.Context, j *outcome.Job, store workflows.Store, do Do) c
 // Standing returns the workflow of a job and which step of it the job is; ok is false if it is none.
 func Standing(j *outcome.Job) (workflow string, step int, stepName string, ok bool) {
 	at, ok := placeOf(j)
-	return at.workflow, at.number, name(j), ok
+	if !ok {
+		return "", 0, "", false
+	}
+	return at.workflow, at.number, name(j), true
 }
 
 // Wanted reports whether something needs the result of a job: it is a step, and what follows takes it, or it is kept.
