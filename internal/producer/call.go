@@ -235,23 +235,25 @@ func (c *Client) count(call *Call, receipts []Receipt, err error) {
 		}
 		result := meter.Pushed
 		switch {
-		case why == nil && buffered:
+		case why != nil:
+			result = failed(why)
+		case buffered:
 			result = meter.Buffered
-		case why == nil:
-		case isDuplicate(why):
-			result = meter.Held
-		case Unconfirmed(why):
-			result = meter.Unconfirmed
-		default:
-			result = meter.Refused
 		}
 		c.Meter.Enqueued(call.bulk.Queue(i), call.names[i], result)
 	}
 }
 
-func isDuplicate(err error) bool {
+// failed is how the Meter names what became of a job that was not pushed.
+func failed(why error) string {
 	var held *Duplicate
-	return errors.As(err, &held)
+	switch {
+	case errors.As(why, &held):
+		return meter.Held
+	case Unconfirmed(why):
+		return meter.Unconfirmed
+	}
+	return meter.Refused
 }
 
 // sendNow is Send without the buffer.

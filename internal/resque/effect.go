@@ -215,23 +215,30 @@ func (c *rowCall) typed(k Key) int {
 }
 
 // rows appends how many values the rows of a job have, and the rows in their order. Unless bytes
-// is nil it is pushed in place of the record's. The rows of last come behind all but soft ones.
-func (c *rowCall) rows(effects []Effect, bytes []byte, last ...Effect) {
+// is nil it is pushed in place of the record's.
+func (c *rowCall) rows(effects []Effect, bytes []byte) {
+	first := c.begin()
+	c.ordered(effects, bytes, 0, orders)
+	c.end(first)
+}
+
+// begin leaves room for how many values the rows of a job have, which end fills in.
+func (c *rowCall) begin() (first int) {
 	c.Arg(0)
-	first := len(c.argv)
-	for order := range orders {
-		if order == orders-1 {
-			for _, e := range last {
-				c.row(e, bytes)
-			}
-		}
-		for _, e := range effects {
-			if e.order() == order {
-				c.row(e, bytes)
+	return len(c.argv)
+}
+
+func (c *rowCall) end(first int) { c.argv[first-1] = len(c.argv) - first }
+
+// ordered adds the rows that come in the orders from one to before another.
+func (c *rowCall) ordered(effects []Effect, bytes []byte, from, to int) {
+	for order := from; order < to; order++ {
+		for i := range effects {
+			if effects[i].order() == order {
+				c.row(effects[i], bytes)
 			}
 		}
 	}
-	c.argv[first-1] = len(c.argv) - first
 }
 
 func (c *rowCall) row(e Effect, bytes []byte) {

@@ -308,11 +308,15 @@ type pushCall struct {
 	rowCall
 	script *Script
 	units  []*unit // those that the call brings
+	tails  []span  // by queue: where the rows stand that put a job to its tail; empty: no job went there
 }
+
+// span is a part of the values of a call.
+type span struct{ from, to int }
 
 // rowsOf collects the arguments of a call for all units that are not over.
 func (s Store) rowsOf(b *Bulk) *pushCall {
-	call := &pushCall{rowCall: newRowCall(14, 16+2*len(b.jobs)+8*len(b.units))}
+	call := &pushCall{rowCall: newRowCall(6+2*len(b.units), 16+2*len(b.jobs)+8*len(b.units)), tails: make([]span, len(b.queues))}
 	first := s.firstWrite(b)
 	call.Arg("")
 	if first.verb == "" {
@@ -334,9 +338,13 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 		case u.guarded != nil:
 			u.next = len(call.argv)
 			call.Arg("") // the bytes
-			effects, placed := u.effects(), s.placed(b, u)
-			call.rows(effects, nil, placed...)
-			verbs = addVerbs(addVerbs(verbs, effects), placed)
+			effects := u.effects()
+			verbs = addVerbs(verbs, effects)
+			first := call.begin()
+			call.ordered(effects, nil, 0, orders-1)
+			verbs = s.place(call, b, u, verbs)
+			call.ordered(effects, nil, orders-1, orders)
+			call.end(first)
 		default:
 			call.Arg("")
 			s.room(&call.rowCall, b, i)
@@ -393,19 +401,28 @@ func (u *unit) justLocked() bool {
 	return u.guarded != nil && u.isJust(lockVerb) && u.kind == inQueue && u.ahead == 0 && !u.guarded[0].Placed
 }
 
-// placed are the rows that put a guarded job into its place. They follow what may be refused.
-func (s Store) placed(b *Bulk, u *unit) []Effect {
+// place adds the rows that put a guarded job into its place, and appends their verbs. They follow what may be refused.
+func (s Store) place(c *pushCall, b *Bulk, u *unit, verbs []*Verb) []*Verb {
 	name := b.queues[u.queue].name
 	switch {
 	case slices.ContainsFunc(u.guarded, func(g Guarded) bool { return g.Placed }):
-		return nil
 	case u.kind == inSchedule:
-		return []Effect{effect("later", s.ScheduleKey(), u.at)}
+		c.row(effect("later", s.ScheduleKey(), u.at), nil)
+	case u.ahead > 0:
+		ahead := aheadVerb.Effect([]Key{s.QueueKey(name)}, len(JobPrefix(name)), u.ahead)
+		c.row(effect("SADD", s.NamesKey(name), name), nil)
+		c.row(ahead, nil)
+		verbs = addVerbs(verbs, []Effect{ahead})
+	case c.tails[u.queue].to > 0: // the same for all jobs of the queue
+		tail := c.tails[u.queue]
+		c.argv = append(c.argv, c.argv[tail.from:tail.to]...)
+	default:
+		from := len(c.argv)
+		c.row(effect("SADD", s.NamesKey(name), name), nil)
+		c.row(effect("tail", s.QueueKey(name), len(JobPrefix(name))), nil)
+		c.tails[u.queue] = span{from, len(c.argv)}
 	}
-	if u.ahead > 0 {
-		return []Effect{effect("SADD", s.NamesKey(name), name), aheadVerb.Effect([]Key{s.QueueKey(name)}, len(JobPrefix(name)), u.ahead)}
-	}
-	return []Effect{effect("SADD", s.NamesKey(name), name), effect("tail", s.QueueKey(name), len(JobPrefix(name)))}
+	return verbs
 }
 
 // room appends the rows of the n-th unit, a run, without its jobs, for which it leaves room.

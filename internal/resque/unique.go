@@ -81,6 +81,9 @@ func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
 	if hold = Hold(name); hold != HoldDone && hold != HoldStart || lock == "" {
 		return "", "", 0
 	}
+	if last == "" { // an error of strconv costs memory, and most locks say nothing
+		return hold, lock, 0
+	}
 	if ms, err := strconv.ParseInt(last, 10, 64); err == nil && ms > 0 && ms <= math.MaxInt64/int64(time.Millisecond) {
 		most = time.Duration(ms) * time.Millisecond
 	}
@@ -172,7 +175,9 @@ func (c *claim) take() Effect {
 	if c.Replace {
 		replace = "1"
 	}
-	return lockVerb.Effect([]Key{anyKey(c.store.KeyOfLock(c.Name)), anyKey(c.store.refusals(c.Name))}, c.ID, string(c.Hold), c.most(), replace, ProvenFor.Milliseconds())
+	refused := c.store.refusals(c.Name)
+	lock := strings.TrimSuffix(refused, refusedEnd)
+	return lockVerb.Effect([]Key{anyKey(lock), anyKey(refused)}, c.ID, string(c.Hold), c.most(), replace, ProvenFor.Milliseconds())
 }
 
 // replace puts the job in the holder's place, if the holder still waits.
