@@ -22,7 +22,7 @@ import (
 // The limits of the house. A change that needs more changes the design first.
 const (
 	rootFiles     = 57    // of the root package, tests aside
-	rootLines     = 12250 // of all of them together
+	rootLines     = 12300 // of all of them together
 	rootTestFiles = 48
 	fileLines     = 500 // of one Go file, tests aside
 	circle        = 6   // files of the root that reach each other
