@@ -350,24 +350,18 @@ func (s Store) queueNames(lists []string) (names []string) {
 // exchangeArgs returns the arguments of EVALSHA or EVAL, led by the script. This is the
 // hot path, so it computes the size beforehand.
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
-	const keys, args = 8, 10
+	const args = 10
 	k, a := x.parted.size()
 	a += args + len(x.Done) + 3*len(x.Asks)
 	c := endsCall{Call: Call{
-		keys: make([]any, 2, 2+keys+k+len(x.Asks)+a),
+		keys: make([]any, 2, 2+len(exchangeKeys{}.keys)+k+len(x.Asks)+a),
 		argv: make([]any, 0, a),
 	}}
 	c.before = 2
-	c.Key(s.inflight(x.Process))
-	c.Key(s.process(x.Process))
-	c.Key(s.processes())
-	c.Key(s.reaped(x.Process))
-	c.Key(s.stat("processed"))
-	c.Key(s.pauseAll())
-	c.Key(s.recovered())
-	c.Key(s.KeyOfQueues())
+	of := s.exchangeKeys(x.Process)
+	c.keys = append(c.keys, of.keys[:]...)
 
-	c.Arg(x.Process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
+	c.Arg(of.process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
 	c.Arg(len(x.Done))
 	for _, ticket := range x.Done {
 		c.Arg(ticket)
@@ -385,6 +379,25 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
+}
+
+// exchangeKeys are the keys of each exchange of a process, and its name.
+type exchangeKeys struct {
+	id      string
+	process any // the id, as an argument that costs no allocation
+	keys    [8]any
+}
+
+func (s Store) exchangeKeys(process string) *exchangeKeys {
+	k := s.ofExchange.Load()
+	if k == nil || k.id != process {
+		k = &exchangeKeys{process, process, [8]any{
+			s.inflight(process), s.process(process), s.processes(), s.reaped(process),
+			s.stat("processed"), s.pauseAll(), s.recovered(), s.KeyOfQueues(),
+		}}
+		s.ofExchange.Store(k)
+	}
+	return k
 }
 
 func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {

@@ -2,6 +2,7 @@ package resque
 
 import (
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/goworker/goworker/internal/queues"
@@ -11,24 +12,27 @@ import (
 const DefaultNamespace = "resque:"
 
 // Store knows the key names of one namespace and speaks Resque's protocol over
-// the connection that each call is given. It holds no connection and no state: it is
-// a value, safe for concurrent use as long as each connection has one user.
+// the connection that each call is given. It holds no connection, and no state but texts that it
+// made before: it is a value, safe for concurrent use as long as each connection has one user.
 type Store struct {
 	ns       string
 	replicas int           // see Replicated; 0: none
 	within   time.Duration // how long to wait for them
+
+	// ofExchange are the keys of the process that exchanged last. They save the poller their texts with each exchange.
+	ofExchange *atomic.Pointer[exchangeKeys]
 }
 
 // New returns the Store of a namespace. A missing final colon is added, so
 // "resque" and "resque:" name the same keys; an empty namespace is Resque's own.
 func New(namespace string) Store {
-	if namespace == "" {
-		return Store{ns: DefaultNamespace}
-	}
-	if !strings.HasSuffix(namespace, ":") {
+	switch {
+	case namespace == "":
+		namespace = DefaultNamespace
+	case !strings.HasSuffix(namespace, ":"):
 		namespace += ":"
 	}
-	return Store{ns: namespace}
+	return Store{ns: namespace, ofExchange: new(atomic.Pointer[exchangeKeys])}
 }
 
 // Namespace returns the key prefix, its colon included.
