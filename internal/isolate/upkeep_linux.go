@@ -39,7 +39,7 @@ func newUpkeep(limit int64) *upkeep {
 
 // start remembers how this process is before its first job.
 func (u *upkeep) start() {
-	u.goroutines, u.own = runtime.NumGoroutine(), childrenOf(os.Getpid())
+	u.goroutines, u.own = settled(), childrenOf(os.Getpid())
 	if u.memory == 0 {
 		u.memory = max(mostKept, 2*u.held()) // a large program holds as much without any job
 	}
@@ -48,6 +48,20 @@ func (u *upkeep) start() {
 // fit ends the processes that a job has left, and reports whether this process is fit for another job.
 func (u *upkeep) fit() bool {
 	return u.endStrays() && u.held() <= u.memory && within(20*time.Millisecond, func() bool { return runtime.NumGoroutine() <= u.goroutines })
+}
+
+// settled returns how many goroutines there are once their number stays for three looks, a millisecond apart: one of the start that is
+// about to end would hide one that the first job leaves.
+func settled() int {
+	n := runtime.NumGoroutine()
+	for same, looks := 0, 0; same < 3 && looks < 20; looks++ {
+		time.Sleep(time.Millisecond)
+		now := runtime.NumGoroutine()
+		if same++; now != n {
+			n, same = now, 0
+		}
+	}
+	return n
 }
 
 // within reports whether something comes true soon: a goroutine may be about to end.
