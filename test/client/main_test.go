@@ -105,9 +105,9 @@ func newProxy(t testing.TB, s *redistest.Server) *proxy {
 			mu.Lock()
 			open[c], open[to] = true, true
 			mu.Unlock()
-			deaf, last := new(atomic.Bool), new(atomic.Bool)
-			wg.Go(func() { p.forth(c, to, deaf, last) })
-			wg.Go(func() { p.back(c, to, deaf, last) })
+			w := new(way)
+			wg.Go(func() { p.forth(c, to, w) })
+			wg.Go(func() { p.back(c, to, w) })
 		}
 	})
 	t.Cleanup(func() {
@@ -122,19 +122,29 @@ func newProxy(t testing.TB, s *redistest.Server) *proxy {
 	return p
 }
 
+// way is one connection through the proxy.
+type way struct {
+	deaf        atomic.Bool // the answer to the push is lost
+	transaction atomic.Bool // the push is one: Redis answers its MULTI before all of it is there
+	last        atomic.Bool
+}
+
 func (p *proxy) uri() string { return "redis://" + p.addr }
 
 // back passes what Redis answers. The answer to a push that is to be cut off is lost, and the connection with it. With that of
 // the last push the client ends: Redis has run it then, and not in what the test does next.
-func (p *proxy) back(c, to net.Conn, deaf, last *atomic.Bool) {
+func (p *proxy) back(c, to net.Conn, w *way) {
 	defer func() { _ = c.Close(); _ = to.Close() }()
 	buf := make([]byte, 1<<16)
 	for {
 		n, err := to.Read(buf)
-		if last.Load() {
+		if err == nil && w.transaction.Load() && !bytes.Contains(buf[:n], []byte("*")) { // not yet what EXEC returns
+			continue
+		}
+		if w.last.Load() {
 			p.end()
 		}
-		if err != nil || deaf.Load() {
+		if err != nil || w.deaf.Load() {
 			return
 		}
 		if _, err := c.Write(buf[:n]); err != nil {
@@ -144,7 +154,7 @@ func (p *proxy) back(c, to net.Conn, deaf, last *atomic.Bool) {
 }
 
 // forth passes what the client says.
-func (p *proxy) forth(c, to net.Conn, deaf, last *atomic.Bool) {
+func (p *proxy) forth(c, to net.Conn, w *way) {
 	defer func() { _ = c.Close(); _ = to.Close() }()
 	buf := make([]byte, 1<<20)
 	for {
@@ -162,7 +172,7 @@ func (p *proxy) forth(c, to net.Conn, deaf, last *atomic.Bool) {
 		}
 		if push && p.last.Load() > 0 && p.last.Add(-1) == 0 {
 			cut = after
-			last.Store(true)
+			w.last.Store(true)
 		}
 		switch cut {
 		case before:
@@ -171,7 +181,8 @@ func (p *proxy) forth(c, to net.Conn, deaf, last *atomic.Bool) {
 			_, _ = to.Write(said[:n/2])
 			return
 		case after, afterText:
-			deaf.Store(true)
+			w.transaction.Store(!bytes.Contains(said, []byte("EVAL")))
+			w.deaf.Store(true)
 		}
 		if _, err := to.Write(said); err != nil {
 			return
