@@ -5,6 +5,8 @@ package goworker_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +16,13 @@ import (
 	"github.com/goworker/goworker/internal/redistest"
 )
 
-// registerWaiting registers a class whose isolated jobs wait for the end of their context.
+// registerWaiting registers a class whose isolated jobs create the file they are given once they run, and wait for the
+// end of their context.
 func registerWaiting(d *goworker.Daemon, uri string) {
-	d.Register("Waiting", func(ctx context.Context) error {
+	d.Register("Waiting", func(ctx context.Context, running string) error {
+		if err := os.WriteFile(running, nil, 0o600); err != nil {
+			return err
+		}
 		<-ctx.Done()
 		return fmt.Errorf("in the child: %v, %t", ctx.Err(), context.Cause(ctx) == goworker.ErrCancelled)
 	}, goworker.Isolated(goworker.ChildEnv(childVar+"="+uri)))
@@ -34,8 +40,10 @@ func TestCancelOneIsolatedJob(t *testing.T) {
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	f.push("one", `{"class":"Waiting","args":[],"id":"one"}`)
-	f.push("two", `{"class":"Waiting","args":[],"id":"two"}`)
+	dir := t.TempDir()
+	for _, id := range []string{"one", "two"} {
+		f.push(id, fmt.Sprintf(`{"class":"Waiting","args":[%q],"id":%q}`, filepath.Join(dir, id), id))
+	}
 	go func() { ended <- f.daemon.Run(ctx) }()
 	<-made // for the client of the daemon
 	deps := <-made
@@ -45,8 +53,9 @@ func TestCancelOneIsolatedJob(t *testing.T) {
 		}
 		return found
 	}
-	redistest.Eventually(t, time.Minute, "both run for a while", func() bool {
-		return f.redis.Int(t, "EXISTS", "resque:queue:one", "resque:queue:two") == 0
+	redistest.Eventually(t, time.Minute, "both wait in their children", func() bool {
+		files, err := os.ReadDir(dir)
+		return err == nil && len(files) == 2
 	})
 	redistest.Eventually(t, time.Minute, "it is cancelled", func() bool { return cancel("one") })
 	redistest.Eventually(t, time.Minute, "it has failed", func() bool { return f.redis.Int(t, "LLEN", "resque:failed") == 1 })
