@@ -1,7 +1,9 @@
 package goworker
 
 import (
+	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/health"
+	"github.com/goworker/goworker/internal/part"
 	"github.com/goworker/goworker/internal/resque"
 	"github.com/goworker/goworker/internal/share"
 )
@@ -26,6 +29,32 @@ func TestPollerWakesWhileItHoldsSpareWorkers(t *testing.T) {
 	p.share.Acquire(1, 1)
 	if at := p.wakeAt(); !at.IsZero() {
 		t.Errorf("wakes at %v with nothing to give", at)
+	}
+}
+
+// A poller that is late is left behind only if it has not returned when the whole stop is over.
+func TestPollerThatIsLate(t *testing.T) {
+	t.Parallel()
+	d := New(WorkerSettings{QueuesString: "work", Logger: slog.New(slog.DiscardHandler)})
+	c, err := d.init(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	d.running = new(run)
+	d.prepare(t.Context(), c)
+	err = d.poller.leftovers(false)
+	var late part.Later
+	if !errors.As(err, &late) {
+		t.Fatalf("it says %v for good", err)
+	}
+	var left *ShutdownError
+	if err := late.Later(); !errors.As(err, &left) || !slices.Equal(left.Parts, []string{"poller"}) {
+		t.Errorf("while it goes on: %v", err)
+	}
+	close(d.poller.ended)
+	if err := late.Later(); err != nil {
+		t.Errorf("when it has returned with nothing left: %v", err)
 	}
 }
 

@@ -143,7 +143,7 @@ func (p *poller) sayOutcomes() {
 // owns what it knows.
 func (p *poller) leftovers(ended bool) error {
 	if !ended {
-		return &ShutdownError{Parts: []string{"poller"}}
+		return pollerLeft{p}
 	}
 	e := &ShutdownError{Undelivered: p.record.Undelivered()}
 	abandoned := p.record.Abandoned()
@@ -158,6 +158,21 @@ func (p *poller) leftovers(ended bool) error {
 		return nil
 	}
 	return e
+}
+
+// pollerLeft is the error of a poller that did not return in its time.
+type pollerLeft struct{ *poller }
+
+func (pollerLeft) Error() string { return "the poller did not return in its time" }
+
+// Later returns what the poller left, if it has returned meanwhile.
+func (p pollerLeft) Later() error {
+	select {
+	case <-p.ended:
+		return p.leftovers(true)
+	default:
+		return &ShutdownError{Parts: []string{"poller"}}
+	}
 }
 
 // jobNames names jobs for a person.

@@ -23,6 +23,31 @@ const (
 // errLeft says that a function did not return in its time. It may still run.
 var errLeft = errors.New("it did not return in its time and was left behind")
 
+// leftError is errLeft of a function that may return later.
+type leftError struct {
+	done <-chan error // gets its error then
+}
+
+func (*leftError) Error() string { return errLeft.Error() }
+
+func (*leftError) Unwrap() error { return errLeft }
+
+// later returns the error of the function if it has returned meanwhile.
+func (e *leftError) later() error {
+	select {
+	case err := <-e.done:
+		return err
+	default:
+		return e
+	}
+}
+
+// Later is an error of a Stop that may have something else to say when the whole stop is over. On a busy machine what was late has ended by then.
+type Later interface {
+	error
+	Later() error
+}
+
 // Run starts sorted parts, calls wait once all of them run, and stops them. Where one cannot be
 // started, those before it are stopped at once. The time of the stop begins with the end of ctx at
 // the latest. Left are the names of the parts that did not start or stop in their time.
@@ -83,8 +108,14 @@ func (b *Budget) startPart(ctx context.Context, p Part) error {
 
 // stop stops sorted parts in reverse order. What is left of the time of a step is divided by the parts
 // that it still has to stop. The poller, in whose time the workers end too, has all of it.
+//
+// Left are those that have not returned when all have had their time.
 func (b *Budget) stop(base context.Context, parts []Part) (left []string, err error) {
-	var errs []error
+	type end struct {
+		name string
+		err  error
+	}
+	var ends []end
 	var step Step
 	var entered time.Time
 	steps := stepsOf(parts)
@@ -101,15 +132,33 @@ func (b *Budget) stop(base context.Context, parts []Part) (left []string, err er
 				sharers++
 			}
 		}
-		err := b.stopPart(base, p, step, entered, sharers)
-		switch {
+		if err := b.stopPart(base, p, step, entered, sharers); err != nil {
+			ends = append(ends, end{p.Name, err})
+		}
+	}
+	var errs []error
+	for _, e := range ends {
+		switch err := later(e.err); {
 		case errors.Is(err, errLeft):
-			left = append(left, p.Name)
+			left = append(left, e.name)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("stopping %s: %w", p.Name, err))
+			errs = append(errs, fmt.Errorf("stopping %s: %w", e.name, err))
 		}
 	}
 	return left, errors.Join(errs...)
+}
+
+// later returns what an error of a Stop has to say at the end of the whole stop.
+func later(err error) error {
+	var late *leftError
+	if errors.As(err, &late) {
+		err = late.later()
+	}
+	var l Later
+	if errors.As(err, &l) {
+		err = l.Later()
+	}
+	return err
 }
 
 // stopPart stops a part in its share. Its context ends a little sooner.
@@ -181,7 +230,7 @@ func (b *Budget) call(f func() error, share func(from time.Time) (until time.Tim
 			case err := <-done:
 				return err
 			default:
-				return errLeft
+				return &leftError{done}
 			}
 		}
 	}

@@ -299,6 +299,33 @@ func TestStopOverItsOwnTime(t *testing.T) {
 	})
 }
 
+// A part that is late but has returned when the stop is over is not left behind, and its error counts. So does what an error has to say then.
+func TestStopThatIsLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		late := func(err error) func(context.Context) error {
+			return func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(lateMost + 10*time.Millisecond)
+				return err
+			}
+		}
+		b := NewBudget(clock.System, byDefault, byDefault, OfDaemon, nil)
+		_, left, err := stopped(t, b, own(t, map[string]func(context.Context) error{
+			"history": late(nil), "events": late(errors.New("too slow")), "schedule": func(context.Context) error { return again{} }, "lease": deaf(t),
+		}))
+		if !slices.Equal(left, []string{"lease"}) || err == nil || err.Error() != "stopping events: too slow\nstopping schedule: said again" {
+			t.Errorf("left %q, %v", left, err)
+		}
+	})
+}
+
+// again is an error that says something else at the end of the stop.
+type again struct{}
+
+func (again) Error() string { return "said at once" }
+func (again) Later() error  { return errors.New("said again") }
+
 // A Stop that ends its goroutine has an error.
 func TestStopThatExits(t *testing.T) {
 	t.Parallel()
