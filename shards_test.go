@@ -537,40 +537,42 @@ func benchShards(b *testing.B, n int, handler func()) {
 func TestStopTimeOfShards(t *testing.T) {
 	t.Parallel()
 	settings := goworker.WorkerSettings{ShutdownTimeout: time.Second}
-	f := setupShards(t, 2, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = settings.ShutdownTimeout })
-	deaf := func(context.Context) error { <-f.Gate; return nil }
-	f.shards.AddPart(goworker.Part{Name: "web", Requires: []string{"poller"}, Stop: deaf})
-	f.shards.AddPart(goworker.Part{Name: "database", Stop: deaf})
-	f.run()
-	f.enqueue(0, "Deaf", "deaf", 1)
-	f.enqueue(1, "Hold", "hold", 1)
-	f.Eventually("they run", func() bool { return f.Runs.Started() == 2 })
-	f.servers[0].Pause()
-	began := time.Now()
-	f.Cancel()
-	f.Eventually("the shards take no more jobs while a part stops", func() bool { return f.Log.Count("taking no more jobs") == 2 })
-	f.Redis = f.servers[1]
-	f.PushTo("work1", `{"class":"Mark","args":["late"]}`)
-	err := f.Wait()
-	took, most := time.Since(began), goworker.StopTime(settings)
-	t.Logf("the stop took %v and returned: %v", took, err)
-	if took > most+daemontest.Late {
-		t.Errorf("the stop took %v, more than %v", took, most)
-	}
-	var parts, jobs []string
-	for _, e := range shutdownErrors(err) {
-		parts, jobs = append(parts, e.Parts...), append(jobs, e.Unfinished...)
-	}
-	if !slices.Equal(parts, []string{"web", "database"}) || !slices.Equal(jobs, []string{"Deaf of queue work0"}) {
-		t.Errorf("the errors name the parts %q and the jobs %q", parts, jobs)
-	}
-	if strings.Contains(err.Error(), f.servers[1].Addr) {
-		t.Errorf("the shard that works has an error: %v", err)
-	}
-	if f.Runs.Starts("late") > 0 || len(f.Queue("work1")) != 2 {
-		t.Errorf("the queue of the shard that works holds %q", f.Queue("work1"))
-	}
-	f.OnlyTotals()
+	daemontest.Punctually(t, func() error {
+		f := setupShards(t, 2, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = settings.ShutdownTimeout })
+		deaf := func(context.Context) error { <-f.Gate; return nil }
+		f.shards.AddPart(goworker.Part{Name: "web", Requires: []string{"poller"}, Stop: deaf})
+		f.shards.AddPart(goworker.Part{Name: "database", Stop: deaf})
+		f.run()
+		f.enqueue(0, "Deaf", "deaf", 1)
+		f.enqueue(1, "Hold", "hold", 1)
+		f.Eventually("they run", func() bool { return f.Runs.Started() == 2 })
+		f.servers[0].Pause()
+		began := time.Now()
+		f.Cancel()
+		f.Eventually("the shards take no more jobs while a part stops", func() bool { return f.Log.Count("taking no more jobs") == 2 })
+		f.Redis = f.servers[1]
+		f.PushTo("work1", `{"class":"Mark","args":["late"]}`)
+		err := f.Wait()
+		took, most := time.Since(began), goworker.StopTime(settings)
+		t.Logf("the stop took %v and returned: %v", took, err)
+		if took > most+daemontest.Late {
+			t.Errorf("the stop took %v, more than %v", took, most)
+		}
+		var parts, jobs []string
+		for _, e := range shutdownErrors(err) {
+			parts, jobs = append(parts, e.Parts...), append(jobs, e.Unfinished...)
+		}
+		switch {
+		case !slices.Equal(parts, []string{"web", "database"}) || !slices.Equal(jobs, []string{"Deaf of queue work0"}):
+			return fmt.Errorf("the errors name the parts %q and the jobs %q", parts, jobs)
+		case strings.Contains(err.Error(), f.servers[1].Addr):
+			return fmt.Errorf("the shard that works has an error: %w", err)
+		case f.Runs.Starts("late") > 0 || len(f.Queue("work1")) != 2:
+			return fmt.Errorf("the queue of the shard that works holds %q", f.Queue("work1"))
+		}
+		f.OnlyTotals()
+		return nil
+	})
 }
 
 // A second signal ends the wait of all shards, and that for a part.

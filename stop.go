@@ -63,12 +63,13 @@ func withParts(err error, left []string) error {
 	if len(left) == 0 {
 		return err
 	}
+	behind := &ShutdownError{Parts: left}
 	var e *ShutdownError
 	if errors.As(err, &e) {
 		e.Parts = append(e.Parts, left...)
-		return err
+		return errors.Join(err, errors.New(behind.Error())) // the text around e is made
 	}
-	return errors.Join(err, &ShutdownError{Parts: left})
+	return errors.Join(err, behind)
 }
 
 // stopBudget returns the time of one stop. Group is that of all shards; nil: there are none.

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -235,29 +236,31 @@ func TestStopWithoutRedis(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 200 * time.Millisecond })
-				b.Start()
-				b.Idle()
-				if work {
-					b.Push(daemontest.Jobs("Hold", 3)...)
-					b.Push(daemontest.Job("Deaf", "d"))
-					b.Eventually("they run", func() bool { return b.Runs.Started() == 5 })
-				}
-				test.away(b)
-				began := time.Now()
-				err := b.Stop()
-				t.Logf("the stop took %v and returned: %v", time.Since(began), err)
-				if err == nil {
-					t.Error("no error tells that the workers are registered still")
-				}
-				var stuck *goworker.ShutdownError
-				if work != errors.As(err, &stuck) {
-					t.Fatalf("Run returned %v", err)
-				}
-				if work && (len(stuck.Unfinished) != 1 || stuck.Undelivered != 4) {
-					t.Errorf("unfinished %q, undelivered %d; want 1 and 4", stuck.Unfinished, stuck.Undelivered)
-				}
-				b.Open() // lets the deaf one end
+				daemontest.Punctually(t, func() error {
+					b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 200 * time.Millisecond })
+					b.Start()
+					b.Idle()
+					if work {
+						b.Push(daemontest.Jobs("Hold", 3)...)
+						b.Push(daemontest.Job("Deaf", "d"))
+						b.Eventually("they run", func() bool { return b.Runs.Started() == 5 })
+					}
+					test.away(b)
+					began := time.Now()
+					err := b.Stop()
+					t.Logf("the stop took %v and returned: %v", time.Since(began), err)
+					defer b.Open() // lets the deaf one end
+					var stuck *goworker.ShutdownError
+					switch {
+					case err == nil:
+						return errors.New("no error says that the workers are registered still")
+					case work != errors.As(err, &stuck):
+						return fmt.Errorf("Run returned %w", err)
+					case work && (len(stuck.Unfinished) != 1 || stuck.Undelivered != 4):
+						return fmt.Errorf("unfinished %q, undelivered %d; want 1 and 4", stuck.Unfinished, stuck.Undelivered)
+					}
+					return nil
+				})
 			})
 		}
 	}

@@ -103,41 +103,46 @@ func TestStopTime(t *testing.T) {
 				Unfinished: []string{"Deaf of queue work"}, Undelivered: 1, Remaining: []string{"Deaf of queue work"},
 				Parts: []string{"hook Shutdown", "web", "database"},
 			},
+			says: []string{"1 job did not stop in time: Deaf of queue work", "3 parts did not stop in time and may still run: hook Shutdown, web, database"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := daemontest.Setup(t, quick)
-			if tc.set != nil {
-				tc.set(b)
-			}
-			b.Start()
-			b.Idle()
-			if len(tc.jobs) > 0 {
-				b.Push(tc.jobs...)
-			}
-			b.Eventually("they run", func() bool { return b.Runs.Started() == 1+len(tc.jobs) })
-			record := "resque:go:inflight:" + b.Process()
-			if tc.before != nil {
-				tc.before(b)
-			}
-			left, err := stopsInTime(b)
-			if left == nil {
-				left = new(goworker.ShutdownError)
-			}
-			if !slices.Equal(left.Unfinished, tc.want.Unfinished) || left.Undelivered != tc.want.Undelivered ||
-				!slices.Equal(left.Remaining, tc.want.Remaining) || !slices.Equal(left.Parts, tc.want.Parts) {
-				t.Errorf("the error says %+v, want %+v", left, tc.want)
-			}
-			for _, says := range tc.says {
-				says = strings.Replace(says, " R ", " "+record+" ", 1)
-				if err == nil || !strings.Contains(err.Error(), says) || b.Log.Count(says) == 0 {
-					t.Errorf("the error and the log do not say %q", says)
+			daemontest.Punctually(t, func() error {
+				b := daemontest.Setup(t, quick)
+				if tc.set != nil {
+					tc.set(b)
 				}
-			}
-			if b.Log.Count(tc.logs) == 0 || tc.never != "" && b.Log.Count(tc.never) > 0 {
-				t.Errorf("want %q in the log, and not %q:\n%s", tc.logs, tc.never, b.Log.Text())
-			}
+				b.Start()
+				b.Idle()
+				if len(tc.jobs) > 0 {
+					b.Push(tc.jobs...)
+				}
+				b.Eventually("they run", func() bool { return b.Runs.Started() == 1+len(tc.jobs) })
+				record := "resque:go:inflight:" + b.Process()
+				if tc.before != nil {
+					tc.before(b)
+				}
+				left, err := stopsInTime(b)
+				if left == nil {
+					left = new(goworker.ShutdownError)
+				}
+				var wrong []error
+				if !slices.Equal(left.Unfinished, tc.want.Unfinished) || left.Undelivered != tc.want.Undelivered ||
+					!slices.Equal(left.Remaining, tc.want.Remaining) || !slices.Equal(left.Parts, tc.want.Parts) {
+					wrong = append(wrong, fmt.Errorf("the error says %+v, want %+v", left, tc.want))
+				}
+				for _, says := range tc.says {
+					says = strings.Replace(says, " R ", " "+record+" ", 1)
+					if err == nil || !strings.Contains(err.Error(), says) || b.Log.Count(says) == 0 {
+						wrong = append(wrong, fmt.Errorf("the error and the log do not say %q", says))
+					}
+				}
+				if b.Log.Count(tc.logs) == 0 || tc.never != "" && b.Log.Count(tc.never) > 0 {
+					wrong = append(wrong, fmt.Errorf("want %q in the log, and not %q:\n%s", tc.logs, tc.never, b.Log.Text()))
+				}
+				return errors.Join(wrong...)
+			})
 		})
 	}
 }
@@ -145,20 +150,23 @@ func TestStopTime(t *testing.T) {
 // Where a job stays whose outcome Redis refused, another process finds it.
 func TestStopLeavesJobsToOthers(t *testing.T) {
 	t.Parallel()
-	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 300 * time.Millisecond })
-	b.Start()
-	b.Idle()
-	b.Redis.Do(t, "SET", "resque:failed", "of the wrong type")
-	b.Push(daemontest.Job("Fail", "f"))
-	b.Eventually("Redis refuses the failure", func() bool { return b.Log.Count("Redis refuses a key") == 1 })
-	left, _ := stopsInTime(b)
-	if left == nil || !strings.Contains(fmt.Sprint(b.Redis.Dump(t, "")[left.Record]), daemontest.Job("Fail", "f")) {
-		t.Fatalf("the job is not where the error says: %+v", left)
-	}
-	b.Redis.Do(t, "DEL", "resque:failed")
-	other := daemontest.SetupOn(t, b.Redis)
-	other.Start()
-	other.Eventually("another process runs it again", func() bool { return other.Runs.Ends("f") == 1 && len(other.Failures()) == 1 })
+	daemontest.Punctually(t, func() error {
+		b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 300 * time.Millisecond })
+		b.Start()
+		b.Idle()
+		b.Redis.Do(t, "SET", "resque:failed", "of the wrong type")
+		b.Push(daemontest.Job("Fail", "f"))
+		b.Eventually("Redis refuses the failure", func() bool { return b.Log.Count("Redis refuses a key") == 1 })
+		left, _ := stopsInTime(b)
+		if left == nil || !strings.Contains(fmt.Sprint(b.Redis.Dump(t, "")[left.Record]), daemontest.Job("Fail", "f")) {
+			return fmt.Errorf("the job is not where the error says: %+v", left)
+		}
+		b.Redis.Do(t, "DEL", "resque:failed")
+		other := daemontest.SetupOn(t, b.Redis)
+		other.Start()
+		other.Eventually("another process runs it again", func() bool { return other.Runs.Ends("f") == 1 && len(other.Failures()) == 1 })
+		return nil
+	})
 }
 
 // With NoTimeout a stop waits for a job, and the graces bound what comes after it.
@@ -168,29 +176,32 @@ func TestStopWithoutTimeoutIsBoundedAfterTheJobs(t *testing.T) {
 	if d := goworker.StopTime(none); d != goworker.NoTimeout {
 		t.Errorf("StopTime is %v", d)
 	}
-	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = goworker.NoTimeout })
-	b.Daemon.AddPart(goworker.Part{Name: "database", Stop: func(context.Context) error { <-b.Gate; return nil }})
-	held := make(chan struct{})
-	b.Daemon.Register("Wait", func(id string) { b.Runs.Start(id); <-held; b.Runs.End(id) })
-	b.Start()
-	b.Idle()
-	b.Push(daemontest.Job("Wait", "w"))
-	b.Eventually("it runs", func() bool { return b.Runs.Starts("w") == 1 })
-	b.Redis.Pause()
-	b.Cancel()
-	time.Sleep(3 * time.Second) // more than any grace of a job
-	select {
-	case err := <-b.Ended:
-		t.Fatalf("Run returned %v while a job ran", err)
-	default:
-	}
-	close(held)
-	b.Eventually("it ends", func() bool { return b.Runs.Ends("w") == 1 })
-	err := b.Wait() // which bounds it: the part of the program would not end
-	var left *goworker.ShutdownError
-	if !errors.As(err, &left) || left.Undelivered != 1 || len(left.Unfinished) > 0 || !slices.Equal(left.Parts, []string{"database"}) {
-		t.Errorf("Run returned %v", err)
-	}
+	daemontest.Punctually(t, func() error {
+		b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = goworker.NoTimeout })
+		b.Daemon.AddPart(goworker.Part{Name: "database", Stop: func(context.Context) error { <-b.Gate; return nil }})
+		held := make(chan struct{})
+		b.Daemon.Register("Wait", func(id string) { b.Runs.Start(id); <-held; b.Runs.End(id) })
+		b.Start()
+		b.Idle()
+		b.Push(daemontest.Job("Wait", "w"))
+		b.Eventually("it runs", func() bool { return b.Runs.Starts("w") == 1 })
+		b.Redis.Pause()
+		b.Cancel()
+		time.Sleep(3 * time.Second) // more than any grace of a job
+		select {
+		case err := <-b.Ended:
+			t.Fatalf("Run returned %v while a job ran", err)
+		default:
+		}
+		close(held)
+		b.Eventually("it ends", func() bool { return b.Runs.Ends("w") == 1 })
+		err := b.Wait() // which bounds it: the part of the program would not end
+		var left *goworker.ShutdownError
+		if !errors.As(err, &left) || left.Undelivered != 1 || len(left.Unfinished) > 0 || !slices.Equal(left.Parts, []string{"database"}) {
+			return fmt.Errorf("Run returned %v, with %+v", err, left)
+		}
+		return nil
+	})
 }
 
 // A dialer of the program that ignores its context does not hold a stop up.
