@@ -239,16 +239,16 @@ func TestReuseAfterCancel(t *testing.T) {
 func TestReuseAfterLeaseLost(t *testing.T) {
 	t.Parallel()
 	b := setup(t, one)
-	before := b.run("Again", "nothing")
-	if again := b.run("Again", "nothing"); again != before {
+	before := b.run("Patient", "nothing")
+	if again := b.run("Patient", "nothing"); again != before {
 		t.Fatalf("before the loss the jobs ran in %s and %s", before, again)
 	}
 	b.loseLease()
-	if after := b.run("Again", "nothing"); after == before {
+	if after := b.run("Patient", "nothing"); after == before {
 		t.Error("the child that waited goes on after the loss")
 	}
 
-	b.push(`{"class":"Again","args":["hold"]}`)
+	b.push(`{"class":"Patient","args":["hold"]}`)
 	b.eventually("it runs", func() bool { return len(b.noted("held")) == 1 })
 	b.loseLease()
 	b.eventually("it runs again", func() bool { return len(b.noted("held")) == 2 })
