@@ -28,7 +28,7 @@ func newPair(t *testing.T, register func(*daemontest.Bundle), change ...func(*go
 	t.Helper()
 	b := daemontest.Setup(t, change...)
 	p := &pair{Bundle: b, other: daemontest.SetupOn(t, b.Redis, change...)}
-	client, err := goworker.NewClient(goworker.WorkerSettings{URI: b.Redis.URI(), Logger: daemontest.Quiet})
+	client, err := goworker.NewClient(goworker.WorkerSettings{URI: b.Redis.URI(), Connections: 10, ConnectTimeout: daemontest.Soon, Logger: daemontest.Quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
