@@ -126,6 +126,7 @@ func TestPollingWithoutPermissionToSubscribe(t *testing.T) {
 	b.Idle()
 	b.Push(daemontest.Job("Mark", "a"))
 	b.Eventually("the job runs", func() bool { return b.Runs.Ends("a") == 1 })
+	b.Eventually("the log names the rule to add", func() bool { return b.Log.Count("&__redis__:invalidate") > 0 })
 	if n := b.Log.Count("&__redis__:invalidate"); n != 1 {
 		t.Errorf("the rule to add was named %d times, want once", n)
 	}
