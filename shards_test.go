@@ -397,10 +397,20 @@ func TestShardDiesAndComesBack(t *testing.T) {
 func TestShardStandsStill(t *testing.T) {
 	t.Parallel()
 	f := setupShards(t, 2, func(s *goworker.WorkerSettings) { s.ReadTimeout = time.Minute }) // no answer, no error
+	var begun atomic.Int64
+	still := make(chan struct{})
+	f.shards.Register("Flood", func(id string) {
+		f.Runs.Start(id)
+		if begun.Add(1) > 10000 {
+			<-still // half of the flood is to come after that, however fast it runs
+		}
+		f.Runs.End(id)
+	})
 	f.run()
-	f.enqueue(1, "Mark", "flood", 20000)
+	f.enqueue(1, "Flood", "flood", 20000)
 	f.Eventually("the flood runs", func() bool { return f.Runs.Finished() > 200 })
 	f.servers[1].Pause()
+	close(still)
 	f.enqueue(0, "Hold", "hold", 4)
 	f.Eventually("the other shard has all workers", func() bool { return f.Runs.Starts("hold3") == 1 })
 	f.servers[1].Resume()
@@ -644,6 +654,7 @@ func TestShardsConcurrency(t *testing.T) {
 	set(2, 7)
 	f.Open()
 	f.Eventually("all jobs run", func() bool { return f.ends("hold", 6) && f.ends("more", 6) })
+	f.Eventually("no handler runs", func() bool { return f.now.Load() == 0 }) // one notes its end before it returns
 	f.most.Store(0)
 	for i := range 2 {
 		f.enqueue(i, "Nap", fmt.Sprint("nap", i, "-"), 20, 3)
