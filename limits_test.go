@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,13 +72,13 @@ func TestLimitTakenAway(t *testing.T) {
 			t.Parallel()
 			b := daemontest.Setup(t)
 			g := daemontest.NewGauge()
-			b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, time.Millisecond); <-b.Gate }, limits...)
+			b.Daemon.Register("Slow", func(tenant string, n int) { g.Hold("", n, func() { <-b.Gate }) }, limits...)
 			b.Daemon.Register("Turn", func(tenant string, n int) {}, goworker.FairBy(goworker.ByArg(0)))
 			b.Start()
 			for n := range 30 {
 				b.Push(daemontest.TenantJob("Slow", "a", n))
 			}
-			b.Eventually("all are sorted", func() bool { return len(b.Queue("work")) == 0 && g.Done.Load() == 2 })
+			b.Eventually("all are sorted", func() bool { return len(b.Queue("work")) == 0 && g.Mosts()[""] == 2 })
 			b.Open()
 			if err := b.Stop(); err != nil {
 				t.Fatal(err)
@@ -250,8 +251,18 @@ func TestSharedLimit(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.QueuesString = "work,other" })
 	g := daemontest.NewGauge()
+	var met atomic.Int64 // the first two meet
+	both := make(chan struct{})
 	for _, class := range []string{"Read", "Write"} {
-		b.Daemon.Register(class, func(tenant string, n int) { g.Run("", n, time.Millisecond) }, goworker.MaxRunning(2, goworker.SharedAs("database")))
+		b.Daemon.Register(class, func(tenant string, n int) {
+			g.Hold("", n, func() {
+				if met.Add(1) == 2 {
+					close(both)
+				}
+				<-both
+				time.Sleep(time.Millisecond)
+			})
+		}, goworker.MaxRunning(2, goworker.SharedAs("database")))
 	}
 	b.Start()
 	for n := range 20 {
