@@ -116,30 +116,39 @@ func TestDelayedJobsRun(t *testing.T) {
 	redistest.Eventually(t, daemontest.Soon, "the schedulers' lock is given up while nothing is due", func() bool { return s.Int(t, "EXISTS", daemontest.MasterKey) == 0 })
 }
 
+// overdue delays two jobs to a time that is past: "plain" as Ruby does, with our hint when it is due within its second, and "own" in the
+// schedule of our own.
+func overdue(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	const plain = `{"class":"Note","args":["plain"],"queue":"low"}`
+	s.Do(t, "RPUSH", "resque:delayed:1000", plain)
+	s.Do(t, "SADD", "resque:timestamps:"+plain, "delayed:1000")
+	s.Do(t, "ZADD", "resque:go:precise", 1000_500, "1000500 1 "+plain)
+	s.Do(t, "ZADD", "resque:delayed_queue_schedule", 1000, 1000)
+	s.Do(t, "ZADD", "resque:go:schedule", 1000_500, `3:low{"class":"Note","args":["own"],"id":"x"}`)
+}
+
 // While Ruby's scheduler has the lock its jobs are left to it, and our own go on. Once it
 // is gone we do its work.
 func TestDelayedBesideRuby(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "SET", daemontest.MasterKey, "localhost:1428")
+	overdue(t, s)
 	var r ran
 	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1}, r.handler)
-	for i, enqueue := range []func(at time.Time) error{
-		func(at time.Time) error { return d.EnqueueAt(at, note("plain")) },
-		func(at time.Time) error { _, err := d.EnqueueWith(note("own"), goworker.ProcessAt(at)); return err },
-	} {
-		if err := enqueue(time.Now().Add(time.Second)); err != nil {
-			t.Fatal(i, err)
-		}
-	}
 	redistest.Eventually(t, daemontest.Soon, "ours has run and the second is over", func() bool {
 		return len(r.all()) == 1 && s.Int(t, "EXISTS", "resque:go:precise") == 0
 	})
-	if got := r.all(); got[0] != "own" || s.Text(t, "GET", daemontest.MasterKey) != "localhost:1428" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
+	if _, err := d.EnqueueWith(note("own too"), goworker.ProcessIn(100*time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, daemontest.Soon, "another of ours has run", func() bool { return len(r.all()) == 2 })
+	if got := r.all(); !slices.Equal(got, []string{"own", "own too"}) || s.Text(t, "GET", daemontest.MasterKey) != "localhost:1428" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
 		t.Errorf("ran %v, lock %q", got, s.Text(t, "GET", daemontest.MasterKey))
 	}
 	s.Do(t, "DEL", daemontest.MasterKey)
-	redistest.Eventually(t, daemontest.Soon, "Ruby's has run", func() bool { return len(r.all()) == 2 })
+	redistest.Eventually(t, daemontest.Soon, "Ruby's has run", func() bool { return len(r.all()) == 3 })
 }
 
 // With LeaveDelayed the daemon leaves resque-scheduler's jobs to it, although its lock is
@@ -147,28 +156,21 @@ func TestDelayedBesideRuby(t *testing.T) {
 func TestLeaveDelayed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
+	overdue(t, s)
 	var r ran
 	d, _ := runDaemon(t, goworker.WorkerSettings{URI: s.URI(), QueuesString: "low", Concurrency: 1, LeaveDelayed: true}, r.handler)
-	now := time.Now()
-	for i, enqueue := range []func() error{
-		func() error { return d.EnqueueAt(now.Add(time.Second), note("plain")) },
-		func() error {
-			_, err := d.EnqueueWith(note("own"), goworker.ProcessAt(now.Add(2*time.Second)))
-			return err
-		},
-	} {
-		if err := enqueue(); err != nil {
-			t.Fatal(i, err)
-		}
+	redistest.Eventually(t, daemontest.Soon, "ours has run", func() bool { return len(r.all()) > 0 })
+	if _, err := d.EnqueueWith(note("own too"), goworker.ProcessIn(100*time.Millisecond)); err != nil {
+		t.Fatal(err)
 	}
-	redistest.Eventually(t, daemontest.Soon, "ours has run, later than Ruby's was due", func() bool { return len(r.all()) > 0 })
-	if got := r.all(); got[0] != "own" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
+	redistest.Eventually(t, daemontest.Soon, "another of ours has run", func() bool { return len(r.all()) > 1 })
+	if got := r.all(); !slices.Equal(got, []string{"own", "own too"}) || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
 		t.Errorf("ran %v; %d seconds wait, want 1", got, s.Int(t, "ZCARD", "resque:delayed_queue_schedule"))
 	}
 	if n, err := d.EnqueueDelayed(note("plain")); n != 1 || err != nil {
 		t.Errorf("by hand %d were enqueued, %v", n, err)
 	}
-	redistest.Eventually(t, daemontest.Soon, "it runs as well", func() bool { return len(r.all()) == 2 })
+	redistest.Eventually(t, daemontest.Soon, "it runs as well", func() bool { return len(r.all()) == 3 })
 }
 
 // Who is to move late jobs and does not is named, once.
