@@ -172,6 +172,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(func|gowrap)\d+(\.\d+)*`), "$1N"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]*Z`), "TIME"},
 	{regexp.MustCompile(`held [0-9.]+ MiB`), "held SOME MiB"},
+	{regexp.MustCompile(`no connection was free within 1\d(\.\d)?s`), "no connection was free within 10s"}, // how long it waited
 	{regexp.MustCompile(`job [A-Z2-7]{16}\b`), "job ID"},
 	{regexp.MustCompile(`script: [0-9a-f]{40}, on @user_script:\d+`), "script: SHA1, on @user_script:LINE"},
 	{regexp.MustCompile(`x{100,}`), "xxx…"},
