@@ -149,6 +149,10 @@ func TestClientNamesTheHolder(t *testing.T) {
 // job may be in its queue.
 func TestClientEndsWithItsContext(t *testing.T) {
 	t.Parallel()
+	daemontest.Punctually(t, func() error { return hangs(t) })
+}
+
+func hangs(t *testing.T) error {
 	server := redistest.Start(t)
 	// No timeout of a connection ends a call before an hour: only its deadline does.
 	client, err := goworker.NewClient(goworker.WorkerSettings{URI: server.URI(), ConnectTimeout: time.Hour, ReadTimeout: time.Hour, WriteTimeout: time.Hour})
@@ -161,15 +165,16 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	}
 	server.Pause()
 	defer server.Resume()
-	if slowest := hang(t, client, 20); slowest > daemontest.Late {
+	slowest, err := hang(client, 20)
+	if slowest > daemontest.Late {
 		t.Errorf("the slowest of 20 calls was over %v after its deadline", slowest)
 	}
+	return err
 }
 
 // hang makes calls with deadlines of two seconds while Redis does not answer, and returns how long after its deadline
 // the slowest was over, or rather after this machine has noticed the deadline. One of them has a connection, and cannot say whether its job is there.
-func hang(t *testing.T, client *goworker.Client, calls int) (slowest time.Duration) {
-	t.Helper()
+func hang(client *goworker.Client, calls int) (slowest time.Duration, wrong error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	unconfirmed := 0
@@ -191,15 +196,15 @@ func hang(t *testing.T, client *goworker.Client, calls int) (slowest time.Durati
 				says = "no answer came within"
 			}
 			if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "goworker: ") || !strings.Contains(err.Error(), says) {
-				t.Errorf("%v; want %q", err, says)
+				wrong = errors.Join(wrong, fmt.Errorf("%w; want %q", err, says))
 			}
 		})
 	}
 	wg.Wait()
 	if unconfirmed != 1 {
-		t.Errorf("%d calls cannot say whether their job is there, want the one that had a connection", unconfirmed)
+		wrong = errors.Join(wrong, fmt.Errorf("%d calls cannot say whether their job is there, want the one that had a connection", unconfirmed))
 	}
-	return slowest
+	return slowest, wrong
 }
 
 // A closed client answers ErrClosed, and does not close a daemon's connections.
