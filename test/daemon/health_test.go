@@ -267,6 +267,7 @@ func TestShardsHealth(t *testing.T) {
 	if h = reasons(b, s, false, "the gate is closed: night", "the gate is closed: night"); !h.PausedByGate || h.GateReason != "night" {
 		t.Errorf("%+v", h)
 	}
+	b.Eventually("the gate is logged", func() bool { return b.Log.Count("the gate is closed") > 0 })
 	if n := b.Log.Count("the gate is closed"); n != 1 {
 		t.Errorf("one gate is logged %d times", n)
 	}
