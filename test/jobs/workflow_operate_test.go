@@ -362,9 +362,14 @@ func TestWorkflowPause(t *testing.T) {
 // At its deadline a workflow expires: its steps end, its error handler is called once, and Retry gives it the same time again.
 func TestWorkflowDeadline(t *testing.T) {
 	t.Parallel()
+	daemontest.Punctually(t, func() error { return deadline(t) })
+}
+
+func deadline(t *testing.T) error {
 	o := newOffice(t)
-	var short atomic.Bool
+	var began, short atomic.Bool
 	o.Daemon.Register("Long", func(ctx context.Context) error {
+		began.Store(true)
 		if short.Load() {
 			return nil
 		}
@@ -375,6 +380,9 @@ func TestWorkflowDeadline(t *testing.T) {
 	id := o.begin(goworker.Chain(task("Long"), task("Sum", 1)).OnError(goworker.NewJob("work", "Alert")), goworker.Deadline(time.Second))
 	if _, err := goworker.Await[int](t.Context(), o.client, id); !errors.Is(err, goworker.ErrExpired) {
 		t.Errorf("Await: %v", err)
+	}
+	if !began.Load() {
+		return errors.New("it expired before its first step began")
 	}
 	o.Eventually("its step was not run", func() bool { return o.info(id).Counts.NotRun == 1 })
 	o.Eventually("the handler is called", func() bool { return len(o.ran("Alert")) == 1 })
@@ -391,6 +399,7 @@ func TestWorkflowDeadline(t *testing.T) {
 	if len(o.ran("Alert")) != 1 || len(o.ran("Sum")) != 1 || err != nil || len(o.Failures()) != 0 {
 		t.Errorf("%v, %v, %v, %v", err, o.ran("Alert"), o.ran("Sum"), o.Failures())
 	}
+	return nil
 }
 
 // A retry whose caller dies after its first piece goes on by itself.
