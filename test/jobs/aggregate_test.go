@@ -69,14 +69,34 @@ func (i *index) wait(want ...string) {
 	i.Eventually(fmt.Sprintf("the handler was called with %q", want), func() bool { return slices.Equal(i.seen(), want) })
 }
 
+// gathers waits until the handler got so many items, and returns an error if it was not called with these. Items that came in time are
+// apart if this process gathers them too late.
+func (i *index) gathers(items int, want ...string) error {
+	i.T.Helper()
+	i.Eventually(fmt.Sprint(items, " items have come"), func() bool {
+		n := 0
+		for _, call := range i.seen() {
+			n += len(strings.Fields(call)) - 1
+		}
+		return n == items
+	})
+	if seen := i.seen(); !slices.Equal(seen, want) {
+		return fmt.Errorf("the handler was called with %q, want %q", seen, want)
+	}
+	return nil
+}
+
 // The items of one key that come within MaxWait are one job with their list.
 func TestAggregate(t *testing.T) {
 	t.Parallel()
-	i := indexing(t, goworker.MaxWait(300*time.Millisecond))
-	i.Start()
-	i.items("books", 1, 4)
-	i.items("films", 1, 1)
-	i.wait("books [1 2 3 4]", "films [1]")
+	var i *index
+	daemontest.Punctually(t, func() error {
+		i = indexing(t, goworker.MaxWait(300*time.Millisecond))
+		i.Start()
+		i.items("books", 1, 4)
+		i.items("films", 1, 1)
+		return i.gathers(5, "books [1 2 3 4]", "films [1]")
+	})
 	i.Eventually("only the jobs of the groups count", func() bool { return i.Stat("processed") == 2 })
 	if keys := i.Redis.List(t, "KEYS", "resque:go:group*"); len(keys) > 0 {
 		t.Errorf("left are %q", keys)
@@ -99,10 +119,12 @@ func TestAggregateMaxCount(t *testing.T) {
 // Quiet flushes a group when no item has come for so long; MaxWait bounds it.
 func TestAggregateQuiet(t *testing.T) {
 	t.Parallel()
-	i := indexing(t, goworker.MaxWait(time.Hour), goworker.Quiet(100*time.Millisecond))
-	i.Start()
-	i.items("books", 1, 2)
-	i.wait("books [1 2]")
+	daemontest.Punctually(t, func() error {
+		i := indexing(t, goworker.MaxWait(time.Hour), goworker.Quiet(100*time.Millisecond))
+		i.Start()
+		i.items("books", 1, 2)
+		return i.gathers(2, "books [1 2]")
+	})
 }
 
 // either is what remains of an item: a value, or a list of several.
