@@ -222,12 +222,12 @@ func TestLanesAreDrainedByOthers(t *testing.T) {
 	t.Parallel()
 	b := daemontest.Setup(t)
 	g := daemontest.NewGauge()
-	b.Daemon.Register("Slow", func(tenant string, n int) { g.Run("", n, time.Millisecond); <-b.Gate }, goworker.MaxRunning(2))
+	b.Daemon.Register("Slow", func(tenant string, n int) { g.Hold("", n, func() { <-b.Gate }) }, goworker.MaxRunning(2))
 	b.Start()
 	for n := range 30 {
 		b.Push(daemontest.TenantJob("Slow", "a", n))
 	}
-	b.Eventually("all are sorted", func() bool { return len(b.Queue("work")) == 0 && g.Done.Load() == 2 })
+	b.Eventually("all are sorted", func() bool { return len(b.Queue("work")) == 0 && g.Mosts()[""] == 2 })
 	b.Open()
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
