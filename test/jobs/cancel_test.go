@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -378,9 +379,22 @@ func TestCancelUntracked(t *testing.T) {
 	p.Eventually("it runs", func() bool { return p.starts("a") == 1 })
 	p.cancel("a")
 	p.dropped(1)
-	p.enqueue("Mark", "b", goworker.ProcessIn(2*time.Second))
+	p.enqueue("Mark", "b", goworker.ProcessIn(time.Hour))
 	p.cancel("b")
-	p.dropped(2)
+	var held []string // a job for each worker: when the last has ended, both processes know of the cancels before
+	for n := range 2 * p.Settings.Concurrency {
+		held = append(held, fmt.Sprint("held", n))
+		p.enqueue("Hold", held[n])
+	}
+	p.Eventually("all workers have one", func() bool {
+		return !slices.ContainsFunc(held, func(id string) bool { return p.starts(id) == 0 })
+	})
+	for _, id := range held {
+		p.cancel(id)
+	}
+	p.Eventually("they are dropped", func() bool { return p.logged("job cancelled") == 1+len(held) })
+	p.Due()
+	p.dropped(2 + len(held))
 	if p.starts("b") > 0 {
 		t.Error("the cancelled job ran")
 	}
