@@ -149,6 +149,13 @@ func TestEveryPath(t *testing.T) {
 func TestWorkflow(t *testing.T) {
 	t.Parallel()
 	b, c := setup(t)
+	b.Daemon.Register("Count", func(all []int) (int, error) {
+		sum := 0
+		for _, n := range all {
+			sum += n
+		}
+		return sum, nil
+	})
 	b.Start()
 	r, err := c.Start(t.Context(), goworker.Chain(
 		goworker.Step(job("Add", 1, 2)),
@@ -159,13 +166,6 @@ func TestWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Daemon.Register("Count", func(all []int) (int, error) {
-		sum := 0
-		for _, n := range all {
-			sum += n
-		}
-		return sum, nil
-	})
 	if got := await[int](t, c, r.ID); got != 13+23+33+1000 {
 		t.Errorf("the workflow comes to %d", got)
 	}
