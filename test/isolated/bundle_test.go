@@ -36,7 +36,8 @@ type bundle struct {
 	errs    []error
 	log     strings.Builder
 
-	stop func() error // ends the run and returns its error
+	stop   func() error // ends the run and returns its error
+	judged bool         // the test looks at that error itself
 }
 
 func setup(t *testing.T, change ...func(*goworker.WorkerSettings)) *bundle {
@@ -91,7 +92,7 @@ func setupWith(t *testing.T, more []goworker.IsolatedOption, change ...func(*gow
 		return <-ended
 	})
 	t.Cleanup(func() {
-		if err := b.stop(); err != nil {
+		if err := b.stop(); err != nil && !b.judged {
 			t.Error("Run:", err)
 		}
 		if t.Failed() {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -322,19 +323,23 @@ func TestCancel(t *testing.T) {
 // and nothing is left running.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 100 * time.Millisecond })
-	b.push(`{"class":"Hold","args":[]}`, `{"class":"Forever","args":[]}`)
-	b.eventually("the jobs run", func() bool { return len(b.pids()) == 4 })
-	if err := b.stop(); err != nil {
-		t.Errorf("the stop leaves %v", err)
-	}
-	if cause := b.noted("cause "); len(cause) != 1 || cause[0] != goworker.ErrShutdown.Error() {
-		t.Errorf("the context was cancelled with %q", cause)
-	}
-	if queue := b.redis.List(t, "LRANGE", "resque:queue:work", 0, -1); len(queue) != 2 || b.stat("processed") != 0 {
-		t.Errorf("%d processed, in the queue %q", b.stat("processed"), queue)
-	}
-	b.gone(4)
+	daemontest.Punctually(t, func() error { // a child that is not heard within a second is killed
+		b := setup(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 100 * time.Millisecond })
+		b.judged = true
+		b.push(`{"class":"Hold","args":[]}`, `{"class":"Forever","args":[]}`)
+		b.eventually("the jobs run", func() bool { return len(b.pids()) == 4 })
+		if err := b.stop(); err != nil {
+			return fmt.Errorf("the stop leaves %w", err)
+		}
+		b.gone(4)
+		if cause := b.noted("cause "); len(cause) != 1 || cause[0] != goworker.ErrShutdown.Error() {
+			return fmt.Errorf("the context was cancelled with %q", cause)
+		}
+		if queue := b.redis.List(t, "LRANGE", "resque:queue:work", 0, -1); len(queue) != 2 || b.stat("processed") != 0 {
+			return fmt.Errorf("%d processed, in the queue %q", b.stat("processed"), queue)
+		}
+		return nil
+	})
 }
 
 // A daemon that is killed takes its children with it, and theirs.
