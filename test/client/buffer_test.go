@@ -188,19 +188,22 @@ func TestBufferTakesOnlyWhatWasNotSent(t *testing.T) {
 // A call that ends with its deadline while Redis hangs is buffered, if it could not be sent.
 func TestBufferTakesCallsOfAHangingRedis(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	client, _ := newClient(t, server.URI(), goworker.WorkerSettings{}, goworker.WithBuffer(10))
-	server.Pause()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	receipt, err := client.Enqueue(ctx, job(1))
-	if err != nil || !receipt.Buffered {
-		t.Errorf("%+v, %v", receipt, err)
-	}
-	server.Resume()
-	if stats := drained(t, client); stats != (goworker.BufferStats{Drained: 1}) {
-		t.Errorf("%+v", stats)
-	}
+	daemontest.Punctually(t, func() error { // else the deadline may be over before the call
+		server := redistest.Start(t)
+		client, _ := newClient(t, server.URI(), goworker.WorkerSettings{}, goworker.WithBuffer(10))
+		server.Pause()
+		defer server.Resume()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if receipt, err := client.Enqueue(ctx, job(1)); err != nil || !receipt.Buffered {
+			return fmt.Errorf("%+v, %w", receipt, err)
+		}
+		server.Resume()
+		if stats := drained(t, client); stats != (goworker.BufferStats{Drained: 1}) {
+			t.Errorf("%+v", stats)
+		}
+		return nil
+	})
 }
 
 // What Redis refuses at the drain is dropped: each job is counted and logged, and holds up no other.
