@@ -9,10 +9,14 @@ import (
 // Hurry shortens the times of a Deliverer.
 func (d *Deliverer) Hurry(every time.Duration, burst int, waits ...time.Duration) {
 	d.pace = pace{
-		Pace: webhook.Pace{Every: every, Burst: burst, Receiver: d.pace.Receiver, MostRest: mostRest}, tick: 20 * time.Millisecond, attend: 100 * time.Millisecond, orphan: 2 * time.Second,
+		Pace: webhook.Pace{Every: every, Burst: burst, Receiver: d.pace.Receiver, MostRest: mostRest}, tick: 20 * time.Millisecond, attend: 100 * time.Millisecond, orphan: time.Minute,
 		waits: waits, gone: 500 * time.Millisecond, look: 100 * time.Millisecond, groups: 100 * time.Millisecond, over: 300 * time.Millisecond,
 	}
 }
+
+// Orphan shortens how long the entries of a deliverer that died wait until another one claims them. A deliverer that stands still for so
+// long gives its own up too.
+func (d *Deliverer) Orphan(after time.Duration) { d.pace.orphan = after }
 
 // Gone is how long nothing is sent after an answer 410.
 func (d *Deliverer) Gone(within time.Duration) { d.pace.gone = within }

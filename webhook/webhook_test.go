@@ -92,11 +92,16 @@ func (r *receiver) tried() []string {
 	return slices.Clone(r.tries)
 }
 
-// items are the events that were accepted.
-func (r *receiver) items() (all []webhook.Item) {
+// bodies are the deliveries that were accepted.
+func (r *receiver) bodies() []webhook.Body {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, b := range r.got {
+	return slices.Clone(r.got)
+}
+
+// items are the events that were accepted.
+func (r *receiver) items() (all []webhook.Item) {
+	for _, b := range r.bodies() {
 		all = append(all, b.Events...)
 	}
 	return all
@@ -334,9 +339,7 @@ func TestReceiverIsDown(t *testing.T) {
 	if n := r.cut(); n > 0 {
 		t.Errorf("%d events were lost", n)
 	}
-	if n := f.log.Count("accepts deliveries again"); n == 0 {
-		t.Error("the log does not say that the receiver is back")
-	}
+	redistest.Eventually(t, daemontest.Soon, "the log says that the receiver is back", func() bool { return f.log.Count("accepts deliveries again") > 0 })
 }
 
 // A deliverer dies between a delivery and its acknowledgement. Another one claims what it had, and delivers it again under the same id.
@@ -360,21 +363,21 @@ func TestDelivererDies(t *testing.T) {
 	if n := f.redis.Int(t, "XLEN", stream); n == 0 {
 		t.Fatal("Redis knows that it was delivered")
 	}
-	f.run(f.client, webhook.Settings{URL: r.URL, NoNotices: true}, nil)
-	redistest.Eventually(t, daemontest.Soon, "it is delivered again", func() bool { return r.jobs()["victim"] == 2 })
+	f.run(f.client, webhook.Settings{URL: r.URL, NoNotices: true}, func(d *webhook.Deliverer) { d.Orphan(2 * time.Second) })
+	redistest.Eventually(t, daemontest.Soon, "it is delivered again", func() bool { return r.jobs()["victim"] > 1 }) // a busy machine may do it once more
 	redistest.Eventually(t, daemontest.Soon, "it is acknowledged", func() bool { return f.redis.Int(t, "XLEN", stream) == 0 })
 	var ids, events []string
-	for _, b := range r.got {
+	for _, b := range r.bodies() {
 		for _, e := range b.Events {
 			if e.Job == "victim" {
 				ids, events = append(ids, b.ID), append(events, e.ID)
 			}
 		}
 	}
-	if events[0] != events[1] {
+	if len(slices.Compact(events)) != 1 {
 		t.Errorf("the event has the ids %s", events)
 	}
-	if ids[0] != ids[1] {
+	if len(slices.Compact(ids)) != 1 {
 		t.Errorf("the delivery has the ids %s", ids)
 	}
 }
