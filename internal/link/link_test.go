@@ -22,6 +22,12 @@ func (f dialerFunc) Dial(ctx context.Context) (redis.Conn, error) { return f(ctx
 // linkTo makes a link whose dials go to the servers in turn.
 func linkTo(t *testing.T, servers ...*redistest.Server) (*Link, error) {
 	t.Helper()
+	return linkAt(t, clock.System, time.Second, servers...)
+}
+
+// linkAt is linkTo for a link that goes by a clock, and is pinged as often.
+func linkAt(t *testing.T, c clock.Clock, pingEvery time.Duration, servers ...*redistest.Server) (*Link, error) {
+	t.Helper()
 	n := 0
 	d := dialerFunc(func(ctx context.Context) (redis.Conn, error) {
 		to, err := conn.NewDialer(ctx, conn.Config{URI: servers[n%len(servers)].URI()}, nil)
@@ -31,7 +37,7 @@ func linkTo(t *testing.T, servers ...*redistest.Server) (*Link, error) {
 		n++
 		return to.Dial(ctx)
 	})
-	l, err := Dial(t.Context(), part.Base{Store: resque.New(""), Dialer: d, Clock: clock.System}, true, time.Second, make(chan struct{}, 1), make(chan Reply, 1), nil)
+	l, err := Dial(t.Context(), part.Base{Store: resque.New(""), Dialer: d, Clock: c}, true, pingEvery, make(chan struct{}, 1), make(chan Reply, 1), nil)
 	if err == nil {
 		t.Cleanup(l.Shut)
 	}
@@ -63,14 +69,21 @@ func TestLinkToTwoServers(t *testing.T) {
 func TestLinkIsProven(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
+	c := ticking{clock.System, make(chan time.Time)}
 	var l *Link
 	redistest.Eventually(t, time.Minute, "there is a link that tracks changes", func() (ok bool) {
 		var err error
-		l, err = linkTo(t, s)
+		if l, err = linkAt(t, c, time.Minute, s); err == nil && l.Wake == nil {
+			l.Shut()
+		}
 		return err == nil && l.Wake != nil
 	})
 	for range 2 {
+		c.ticks <- time.Time{}
 		redistest.Eventually(t, time.Minute, "it is to be proven", l.Prove)
+		if l.Prove() {
+			t.Error("it is to be proven twice")
+		}
 	}
 }
 
