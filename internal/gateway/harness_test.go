@@ -16,13 +16,15 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// start starts a gateway on a Redis.
+// start starts a gateway on a Redis, and returns when it is connected: a request before that is refused where connecting takes more than
+// two seconds, as on a busy machine.
 func start(t testing.TB, uri string, change ...func(*goworker.WorkerSettings, *gateway.Options)) *gateway.Gateway {
 	t.Helper()
 	g := unstarted(t, uri, change...)
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	redistest.Eventually(t, long, "it is connected", func() bool { return g.Stats().Tracking })
 	return g
 }
 

@@ -303,7 +303,10 @@ func TestThousandWaiters(t *testing.T) {
 func TestWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	g := start(t, s.URI(), func(w *goworker.WorkerSettings, _ *gateway.Options) { w.DisableTracking = true })
+	g := unstarted(t, s.URI(), func(w *goworker.WorkerSettings, _ *gateway.Options) { w.DisableTracking = true })
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	got := waits(t, g, "mail")
 	if g.Stats().Tracking {
 		t.Error("it tracks")
@@ -376,7 +379,10 @@ func TestSlowConnection(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.Start(t).StartProxy(t)
 	proxy.Delay(350 * time.Millisecond) // each way; the desk makes two connections, in two seconds at most
-	g := start(t, "redis://"+proxy.Addr)
+	g := unstarted(t, "redis://"+proxy.Addr)
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	_, err := g.Reserve(t.Context(), gateway.Ask{Queues: []string{"mail"}, TTR: time.Minute})
 	proxy.Delay(0)
 	if err == nil || !strings.Contains(err.Error(), "connecting to Redis took longer than 2s") {
