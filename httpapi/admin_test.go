@@ -348,6 +348,7 @@ func TestTokensOfClient(t *testing.T) {
 	all := httpapi.NewTokens(client, "ada")
 	made, err := all.Create(t.Context(), httpapi.Token{Namespace: "shop", Scopes: []string{"peek"}, Limits: &httpapi.Limits{Read: 3, Interval: 1e9}})
 	g.must(err)
+	known(t, made, g.api)
 	g.want("it is valid", g.ask("GET", g.url+"/v2/shop/queues", "", bearer(made.Token)), 200, "")
 	g.want("it may not publish", g.ask("POST", g.url+"/v2/shop/queues/mail/jobs", "x", bearer(made.Token)), 403, "publish")
 	if _, err := all.Create(t.Context(), httpapi.Token{Namespace: "shop", Token: made.Token}); err != httpapi.ErrTokenExists {

@@ -36,6 +36,7 @@ func TestGuardOnEmbedded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	known(t, token, api)
 	ask := func(method, path string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, path, strings.NewReader("x"))
 		r.Header.Set("X-Token", token.Token)

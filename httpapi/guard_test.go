@@ -27,6 +27,7 @@ type gate struct {
 	api        *httpapi.API
 	said       *transcript
 	url, admin string
+	others     []*httpapi.API // of the same Redis, started before tokens were made
 	client     *http.Client
 	stop       func() error // ends Run and returns its error
 }
@@ -57,7 +58,9 @@ func guarded(t testing.TB, settings httpapi.Settings, change ...func(*httpapi.Se
 
 func (g *gate) another(settings httpapi.Settings, change ...func(*httpapi.Server)) *gate {
 	g.Helper()
-	return guardedOn(g.TB, g.redis, settings, change...)
+	other := guardedOn(g.TB, g.redis, settings, change...)
+	g.others = append(g.others, other.api)
+	return other
 }
 
 func guardedOn(t testing.TB, redis *redistest.Server, settings httpapi.Settings, change ...func(*httpapi.Server)) *gate {
@@ -158,6 +161,10 @@ func (g *gate) token(body string) (token, id string) {
 	}
 	var made struct{ Token, ID string }
 	g.must(json.Unmarshal([]byte(r.body), &made))
+	var of httpapi.Token
+	g.must(json.Unmarshal([]byte(body), &struct{ Namespace *string }{&of.Namespace}))
+	of.Token = made.Token
+	known(g, of, append(g.others, g.api)...)
 	return made.Token, made.ID
 }
 

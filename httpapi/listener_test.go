@@ -78,7 +78,12 @@ func TestEventsOfHTTP(t *testing.T) {
 	}
 	want[unwanted.ID] = []string{events.Cancelled}
 	redistest.Eventually(t, patience, "the lease has run out", func() bool { return has(late.ID, events.Retried) })
-	p.take(`{"queues":["q"]}`) // drops the cancelled one
+	redistest.Eventually(t, patience, "the cancelled one is dropped", func() bool {
+		for _, j := range p.take(`{"queues":["q"]}`) { // Redis notifies the server of the cancel a little later
+			p.end(204, j, "release", lease(j))
+		}
+		return has(unwanted.ID, events.Cancelled)
+	})
 	for id, kinds := range want {
 		for _, kind := range kinds {
 			redistest.Eventually(t, patience, kind+" of job "+id, func() bool { return has(id, kind) })

@@ -34,6 +34,7 @@ func migrate(t *testing.T) *migration {
 	old, fresh := client("old:"), client("fresh:")
 	m := &migration{before: guardedOn(t, redis, httpapi.Settings{Pools: map[string]httpapi.Pool{"east": {Client: old}}})}
 	m.gate = guardedOn(t, redis, httpapi.Settings{Pools: map[string]httpapi.Pool{"east": {Client: old, MigrateTo: "west"}, "west": {Client: fresh}}})
+	m.others = []*httpapi.API{m.before.api}
 	m.token, _ = m.gate.token(`{"namespace":"shop","pool":"east"}`)
 	return m
 }

@@ -28,6 +28,7 @@ func TestV2EveryProblem(t *testing.T) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
+		known(p.t, made, p.api)
 		return []string{"Authorization", "Bearer " + made.Token}
 	}
 	all := token(httpapi.Token{Namespace: "shop"})

@@ -83,7 +83,16 @@ func (s *site) newToken(t testing.TB, token httpapi.Token) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	known(t, made, s.api)
 	return made.Token
+}
+
+// known waits until servers have a token in memory.
+func known(t testing.TB, token httpapi.Token, by ...*httpapi.API) {
+	t.Helper()
+	for _, api := range by {
+		redistest.Eventually(t, patience, "the server has the token", func() bool { return api.Knows(token.Namespace, token.Token) })
+	}
 }
 
 func redisEventually(t *testing.T, what string, cond func() bool) {

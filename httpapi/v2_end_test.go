@@ -156,6 +156,7 @@ func TestV2FullRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	known(t, made, p.api)
 	token := []string{"X-Token", made.Token}
 	const jobs = "/v2/shop/queues/q/jobs"
 	for range 6 {

@@ -1,6 +1,11 @@
 package httpapi
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/goworker/goworker/internal/tokens"
+)
 
 // Looks is how many looks at counts run.
 func (a *API) Looks() int {
@@ -21,6 +26,14 @@ func (a *API) Connected() bool {
 		}
 	}
 	return true
+}
+
+// Knows reports whether the server has a token in memory. For another one it asks Redis, and refuses the request where that takes more than
+// two seconds, as on a busy machine.
+func (a *API) Knows(namespace, token string) bool {
+	pool, secret := tokens.Split(token)
+	digest := tokens.Digest(pool, namespace, secret)
+	return slices.ContainsFunc(a.guard.ring.Tokens(), func(t *tokens.Token) bool { return t.Digest == digest })
 }
 
 // HasForRedis sets how long a call of v2 has for what it asks of Redis.

@@ -21,6 +21,7 @@ func TestV2TokensSeeTheirQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		known(t, made, p.api)
 		return made, []string{"Authorization", "Bearer " + made.Token}
 	}
 	_, all := token(httpapi.Token{Namespace: "shop"})
