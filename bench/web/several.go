@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -72,6 +73,14 @@ func (s *setup) wake(r *rows) error {
 	client, publisher := s.clientOf(waiters), s.clientOf(1)
 	defer client.CloseIdleConnections()
 	defer publisher.CloseIdleConnections()
+	asked := make(chan struct{}, waiters) // each has a connection of its own until a job comes
+	client.Dial = func(address string) (net.Conn, error) {
+		c, err := fasthttp.Dial(address)
+		if err != nil {
+			return nil, err
+		}
+		return &askingConn{Conn: c, asked: asked}, nil
+	}
 	came := make(chan time.Time)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -98,7 +107,13 @@ func (s *setup) wake(r *rows) error {
 			}
 		})
 	}
-	time.Sleep(time.Second) // all have asked
+	for range waiters {
+		select {
+		case <-asked:
+		case <-time.After(time.Minute):
+			return errors.New("not all that wait have asked")
+		}
+	}
 	took := make([]time.Duration, jobs)
 	for i := range took {
 		began := time.Now()
@@ -117,6 +132,21 @@ func (s *setup) wake(r *rows) error {
 	r.add(s.name, "web-wake", waiters, "web_p50_ms", took[jobs/2].Seconds()*1000)
 	r.add(s.name, "web-wake", waiters, "web_p99_ms", took[jobs*99/100].Seconds()*1000)
 	return failed
+}
+
+// askingConn says once that a request was sent over it.
+type askingConn struct {
+	net.Conn
+	once  sync.Once
+	asked chan<- struct{}
+}
+
+func (c *askingConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err == nil {
+		c.once.Do(func() { c.asked <- struct{}{} })
+	}
+	return n, err
 }
 
 // delayed publishes jobs that are due in a day, and says what each takes of Redis's memory.
