@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 const key = "{resque}:queue:q"
 
 var opts = goworker.DialOptions{
-	ConnectTimeout: 10 * time.Second, ReadTimeout: redistest.ElectionLimit, WriteTimeout: 10 * time.Second,
+	ConnectTimeout: redistest.ElectionLimit, ReadTimeout: redistest.ElectionLimit, WriteTimeout: 10 * time.Second,
 	TLS: &tls.Config{MinVersion: tls.VersionTLS12}, Namespace: "{resque}:",
 }
 

@@ -70,6 +70,28 @@ func (f *fleet) wait(what string, r *runs, class string, want ...string) {
 	redistest.Eventually(f.T, daemontest.Soon, what, func() bool { return slices.Equal(r.of(class), want) })
 }
 
+// heeded changes a rule, and returns when the process that works has read the rules: a poller that is about to ask for jobs may take one of
+// the class by the rules of before.
+func (f *fleet) heeded(change func() error) {
+	f.Helper()
+	m := f.redis.Monitor(f.T)
+	f.ok(change())
+	redistest.Eventually(f.T, daemontest.Soon, "the process has read the rules", func() bool {
+		changed, armed := false, false
+		for _, c := range m.Commands() {
+			switch of := slices.Contains(c, "resque:go:rules"); {
+			case of && strings.HasPrefix(c[0], "EVAL"):
+				changed, armed = true, false
+			case changed && len(c) == 3 && c[1] == "CACHING": // only a poller has Redis watch the key
+				armed = true
+			case armed && of:
+				return true
+			}
+		}
+		return false
+	})
+}
+
 // The jobs of a paused class wait while the others of their queue run, and run in their order when it is resumed. A process that starts
 // meanwhile obeys it.
 func TestPausedClass(t *testing.T) {
@@ -77,7 +99,7 @@ func TestPausedClass(t *testing.T) {
 	f, r := setup(t), new(runs)
 	c, ctx := control.New(f.client), t.Context()
 	f.start("first", r.classes("A", "B"))
-	f.ok(c.PauseClass(ctx, "A", control.Why("the mail server is down")))
+	f.heeded(func() error { return c.PauseClass(ctx, "A", control.Why("the mail server is down")) })
 	f.enqueue("A", 1, 2)
 	f.enqueue("B", 1)
 	f.enqueue("A", 3)
@@ -146,7 +168,7 @@ func TestResumedClassIsInOrder(t *testing.T) {
 	f, r := setup(t), new(runs)
 	c, ctx := control.New(f.client), t.Context()
 	f.start("first", r.classes("A", "B"))
-	f.ok(c.PauseClass(ctx, "A"))
+	f.heeded(func() error { return c.PauseClass(ctx, "A") })
 	f.enqueue("A", 1, 2, 3, 4, 5)
 	f.enqueue("B", 1)
 	f.wait("the other job runs", r, "B", "B1")
@@ -235,8 +257,8 @@ func TestLimitedClass(t *testing.T) {
 	f, r := setup(t), new(runs)
 	c, ctx := control.New(f.client), t.Context()
 	f.start("first", r.classes("A", "B", "C"))
-	f.ok(c.LimitClass(ctx, "A", "1/h"))
-	f.ok(c.LimitClass(ctx, "C", "1/h", control.Key("0")))
+	f.heeded(func() error { return c.LimitClass(ctx, "A", "1/h") })
+	f.heeded(func() error { return c.LimitClass(ctx, "C", "1/h", control.Key("0")) })
 	f.enqueue("A", 1, 2, 3)
 	f.enqueue("C", 7, 7, 8)
 	f.enqueue("B", 1, 2, 3)

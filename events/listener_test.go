@@ -196,6 +196,13 @@ func TestIdleProcess(t *testing.T) {
 	redistest.Eventually(t, daemontest.Soon, "the last pack is sent", func() bool {
 		return slices.ContainsFunc(s.events(), func(e events.Event) bool { return e.Kind == events.Started && e.ID == "last" })
 	})
+	redistest.Eventually(t, daemontest.Soon, "all jobs have ended", func() bool {
+		ended := slices.ContainsFunc(s.events(), func(e events.Event) bool { return e.Kind == events.Discarded && e.ID == "last" })
+		process := f.redis.List(t, "ZRANGE", "resque:go:processes", 0, 0)[0]
+		return ended && !slices.ContainsFunc(f.redis.List(t, "HKEYS", "resque:go:inflight:"+process), func(field string) bool {
+			return strings.Trim(field, "0123456789") == "" // a ticket
+		})
+	})
 	renewed()
 	before := written()
 	for range 3 {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 var opts = goworker.DialOptions{
-	ConnectTimeout: 5 * time.Second, ReadTimeout: redistest.ElectionLimit, WriteTimeout: 10 * time.Second,
+	ConnectTimeout: redistest.ElectionLimit, ReadTimeout: redistest.ElectionLimit, WriteTimeout: 10 * time.Second,
 	TLS: &tls.Config{MinVersion: tls.VersionTLS12}, Namespace: "resque:",
 }
 
@@ -119,7 +119,11 @@ func TestStaleSentinel(t *testing.T) {
 	stale, current := fakeSentinel(t, replica.Addr), fakeSentinel(t, master.Addr)
 	hasty := opts
 	hasty.ConnectTimeout = 3 * time.Second
-	_, err := open(t, "redis+sentinel://"+stale+"/m", hasty).Dial(t.Context())
+	var err error
+	redistest.Eventually(t, time.Minute, "the last attempt in its time reaches the Sentinel", func() bool {
+		_, err = open(t, "redis+sentinel://"+stale+"/m", hasty).Dial(t.Context())
+		return err == nil || !strings.Contains(err.Error(), "none of them answers")
+	})
 	if want := "redis: " + replica.Addr + ", which the Sentinels give as the master m, is a replica"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
 	}

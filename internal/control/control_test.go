@@ -155,11 +155,15 @@ func (p *process) answered(id string) (r control.Reply) {
 func TestConnectionCloses(t *testing.T) {
 	t.Parallel()
 	p := start(t, hurried{clock.System, time.Now()}, Config{})
-	for n := int64(1); n <= 2; n++ {
-		if all := p.dials.all.Load(); all != n-1 {
-			t.Errorf("%d connections without a command", all-n+1)
-		}
+	if n := p.dials.all.Load(); n > 0 {
+		t.Errorf("%d connections without a command", n)
+	}
+	for range 2 {
+		before := p.dials.all.Load() // on a busy machine a command may have had two, since ten seconds are short here
 		p.answered(p.announce("ping"))
+		if p.dials.all.Load() == before {
+			t.Error("a command needed no connection")
+		}
 		redistest.Eventually(t, soon, "the connection is closed", func() bool { return p.dials.still.Load() == 0 })
 	}
 }
