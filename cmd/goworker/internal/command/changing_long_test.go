@@ -374,10 +374,12 @@ func TestDevFleet(t *testing.T) {
 				waiting, _ := redis.Int(c.Do("LLEN", push[2]))
 				return n > 5 && waiting == 0 && strings.Contains(o.String(), "QUEUE") && strings.Contains(o.String(), "mail")
 			})
-			address := regexp.MustCompile(`(?m)^The dashboard is at (http://127\.0\.0\.1:\d+/)\?token=(\S+)$`).FindStringSubmatch(o.String())
-			if address == nil {
-				t.Fatalf("it prints no address of a dashboard:\n%s", o.String())
-			}
+			dashboard := regexp.MustCompile(`(?m)^The dashboard is at (http://127\.0\.0\.1:\d+/)\?token=(\S+)$`)
+			var address []string
+			redistest.Eventually(t, time.Minute, "it says where the dashboard is", func() bool {
+				address = dashboard.FindStringSubmatch(o.String())
+				return address != nil
+			})
 			if status, text := call(t, "GET", address[1]+"queues", "", "Authorization", "Bearer "+address[2]); status != http.StatusOK || !strings.Contains(text, "payments") {
 				t.Errorf("the dashboard: %d %s", status, text)
 			}
