@@ -243,9 +243,9 @@ func TestMetrics(t *testing.T) {
 	g.must(json.Unmarshal([]byte(r.body), &job))
 	g.want("an end", g.ask("DELETE", g.url+"/api/shop/mail/job/"+job.ID, "", "X-Token: "+token), 204, "")
 	// One job goes back by a nack and then dies of another one, another goes back when its lease ends, and one dies so.
-	for _, tries := range []string{"2", "1"} {
-		g.want("a publish", g.ask("PUT", g.url+"/api/shop/slow?tries="+tries, "x", "X-Token: "+token), 201, "")
-		g.want("a consume", g.ask("GET", g.url+"/api/shop/slow?ttr=1", "", "X-Token: "+token), 200, "")
+	for queue, tries := range map[string]string{"late": "2", "slow": "1"} {
+		g.want("a publish", g.ask("PUT", g.url+"/api/shop/"+queue+"?tries="+tries, "x", "X-Token: "+token), 201, "")
+		g.want("a consume", g.ask("GET", g.url+"/api/shop/"+queue+"?ttr=1", "", "X-Token: "+token), 200, "")
 	}
 	g.want("a publish", g.ask("PUT", g.url+"/api/shop/ill?tries=2", "x", "X-Token: "+token), 201, "")
 	for range 2 {

@@ -241,16 +241,20 @@ func TestV2TimeForRedis(t *testing.T) {
 		})
 	}
 	wg.Go(func() {
-		body, send := io.Pipe()
-		time.AfterFunc(2500*time.Millisecond, func() { send.Close() })
-		res, err := p.http.Post(p.url+"/v2/shop/queues/q/jobs", "text/plain", body)
-		if err != nil {
-			t.Error(err)
+		for tries := 0; ; tries++ {
+			body, send := io.Pipe()
+			time.AfterFunc(2500*time.Millisecond, func() { send.Close() })
+			res, err := p.http.Post(p.url+"/v2/shop/queues/q/jobs", "text/plain", body)
+			if err == nil {
+				res.Body.Close()
+			}
+			if tries < 9 && (err != nil || res.StatusCode == http.StatusRequestTimeout) {
+				continue // a busy machine took longer for it than the five seconds that a body has
+			}
+			if err != nil || res.StatusCode != http.StatusCreated {
+				t.Errorf("a slow body: %+v, %v", res, err)
+			}
 			return
-		}
-		res.Body.Close()
-		if res.StatusCode != http.StatusCreated {
-			t.Errorf("a slow body: %s", res.Status)
 		}
 	})
 	wg.Wait()

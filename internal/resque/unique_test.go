@@ -269,13 +269,17 @@ func TestUniqueForATime(t *testing.T) {
 	w := newWire(t)
 	j := func(n int) lockedJob {
 		j := uniqueJob("a", n, "low")
-		j.Hold, j.Most = HoldTime, 5*time.Second
+		j.Hold, j.Most = HoldTime, time.Hour
 		return j
 	}
 	w.taken(j(1))
 	w.do("LPOP", w.s.KeyOfQueue("low"))
 	w.age("a", time.Hour)
 	w.refused("a1", j(2))
+	if ms := w.server.Int(t, "PTTL", w.s.KeyOfLock("a")); ms <= 0 || ms > 3600_000 {
+		t.Errorf("the lock stays for %d ms", ms)
+	}
+	w.do("PEXPIRE", w.s.KeyOfLock("a"), 1) // as an hour later
 	redistest.Eventually(t, time.Minute, "the lock ends", func() bool { return w.server.Int(t, "EXISTS", w.s.KeyOfLock("a")) == 0 })
 	w.taken(j(3))
 }

@@ -74,6 +74,13 @@ func newChecker(t *testing.T) *checker {
 		t.Fatal(err)
 	}
 	c := &checker{t: t, url: on.URL, token: made.Token, seen: make(map[string]map[int]bool)}
+	redistest.Eventually(t, time.Minute, "the server is connected, and has the token", func() bool { // one that connects slowly refuses
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/shop/none", nil)
+		r.Header.Set("X-Token", made.Token)
+		answer := httptest.NewRecorder()
+		api.ServeHTTP(answer, r)
+		return answer.Code == http.StatusNotFound
+	})
 
 	// The document is the one that the server answers.
 	res, err := http.Get(on.URL + "/openapi.json")

@@ -132,11 +132,18 @@ func serve(t *testing.T, client *goworker.Client, s httpapi.Settings) func(metho
 			t.Error(err)
 		}
 	})
-	return func(method, path, body string) string {
-		t.Helper()
+	send := func(method, path, body string) *httptest.ResponseRecorder {
 		answer, request := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 		request.Host, request.RemoteAddr = "localhost", "127.0.0.1:1"
 		api.ServeHTTP(answer, request)
+		return answer
+	}
+	redistest.Eventually(t, daemontest.Soon, "the server is connected", func() bool { // one that connects slowly refuses
+		return send(http.MethodGet, "/api/shop/none", "").Code == http.StatusNotFound
+	})
+	return func(method, path, body string) string {
+		t.Helper()
+		answer := send(method, path, body)
 		if answer.Code >= 300 {
 			t.Fatalf("%s %s: %d %s", method, path, answer.Code, answer.Body)
 		}
