@@ -137,10 +137,17 @@ func TestDashboardPages(t *testing.T) {
 	monitor := server.Monitor(t)
 	see := func(page string, most int) (sent int, body string) {
 		t.Helper()
-		got(t, base+"/queues") // the sample is taken
-		from := len(monitor.Commands())
-		body, status := got(t, base+page)
-		commands := monitor.Commands()[from:]
+		var commands [][]string
+		var status int
+		for range 5 { // on a busy machine the sample may be too old meanwhile, and be taken again beside the page
+			got(t, base+"/queues") // the sample is taken
+			from := len(monitor.Commands())
+			body, status = got(t, base+page)
+			commands = monitor.Commands()[from:]
+			if most == firstCommands || !slices.ContainsFunc(commands, func(c []string) bool { return c[0] == "INFO" }) {
+				break
+			}
+		}
 		if status != http.StatusOK && !strings.Contains(page, "nosuch") {
 			t.Errorf("%s: %d", page, status)
 		}

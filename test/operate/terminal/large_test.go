@@ -46,9 +46,9 @@ func TestLargeFleet(t *testing.T) {
 	}{
 		{"status", "waiting 1,000,000", []int{0}}, {"status --json", `"waiting":1000000`, []int{0}}, {"queues ls", "queue-499", []int{0}}, {"queues show queue-007", "2,000", []int{0}},
 		{"queues peek queue-007 --from 1000", "Job7(", []int{0}}, {"queues peek queue-007 --tail", "Job7(20, 100)", []int{0}}, {"workers ls", "host-9999", []int{0}},
-		{"workers show host-77:77:queue-077", "queue-077", []int{0}}, {"processes ls", "", []int{0}}, {"jobs find class:Job499 --count 1", "Job499(", []int{0}},
-		{"jobs find class:Nobody --budget 100ms", "", []int{4}}, {"jobs find class:Nobody --budget 30s", "no job matches", []int{3}}, {"failed groups", "", []int{0}},
-		{"delayed ls", "", []int{0}}, {"locks ls --budget 30s", "", []int{0}}, {"doctor --budget 30s", "checks:", []int{0, 5}},
+		{"workers show host-77:77:queue-077", "queue-077", []int{0}}, {"processes ls", "", []int{0}}, {"jobs find class:Job499 --count 1 --budget 10m", "Job499(", []int{0}},
+		{"jobs find class:Nobody --budget 100ms", "", []int{4}}, {"jobs find class:Nobody --budget 10m", "no job matches", []int{3}}, {"failed groups", "", []int{0}},
+		{"delayed ls", "", []int{0}}, {"locks ls --budget 10m", "", []int{0}}, {"doctor --budget 10m", "checks:", []int{0, 5}},
 		{"doctor 41 --budget 1ms --strict", "", []int{6}},
 	} {
 		run := exec.CommandContext(t.Context(), binary, strings.Fields(tt.args)...)

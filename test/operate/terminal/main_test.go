@@ -98,7 +98,7 @@ func (x *terminal) screen() string {
 // until waits until the screen is as wanted, and returns it.
 func (x *terminal) until(what string, is func(screen string) bool) (screen string) {
 	x.t.Helper()
-	const within = 20 * time.Second
+	const within = 2 * time.Minute // a busy machine is no reason to fail
 	for end := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
 		if screen = x.screen(); is(screen) {
 			return screen
