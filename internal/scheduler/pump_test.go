@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -62,7 +63,10 @@ func TestPumpIdleSignals(t *testing.T) {
 	s := redistest.Start(t)
 	p := startPump(t, testBase(s), PumpConfig{Tracking: true, Interval: time.Hour})
 	monitor := s.Monitor(t)
-	sent := func() int { return len(monitor.Commands()) }
+	commands := func() [][]string { // but for those that prove the connection when its time has come
+		return slices.DeleteFunc(monitor.Commands(), func(c []string) bool { return c[0] == "PING" })
+	}
+	sent := func() int { return len(commands()) }
 	p.Answered(true, nothingDue)
 	redistest.Eventually(t, soon, "it looks", func() bool { return sent() > 0 })
 	for before := -1; before != sent(); time.Sleep(100 * time.Millisecond) {
@@ -74,7 +78,7 @@ func TestPumpIdleSignals(t *testing.T) {
 		time.Sleep(2 * quiet)
 	}
 	if n := sent() - before; n > 0 {
-		t.Errorf("it sends %q", monitor.Commands()[before:])
+		t.Errorf("it sends %q", commands()[before:])
 	}
 	p.Poke()
 	redistest.Eventually(t, soon, "it looks when it is poked", func() bool { return sent() > before })
