@@ -105,6 +105,7 @@ func TestCancel(t *testing.T) {
 	f.at("retried", inspect.Delayed)
 	f.at("running", inspect.Running)
 	f.at("deaf", inspect.Running)
+	redistest.Eventually(t, daemontest.Soon, "their handlers run", func() bool { return len(r.of("running"))+len(r.of("deaf")) == 2 })
 	f.ok(c.PauseQueue(ctx, "work"))
 	f.one("Laned", "queued")
 	for _, id := range []string{"running", "retried", "delayed", "laned", "lifted", "queued"} {
