@@ -93,10 +93,11 @@ func (g *endGroup) runs() bool {
 		return false
 	}
 	row, equal := g.rows[0], g.equal[0]
+	verb := strings.TrimPrefix(row.verb, "~")
 	switch {
 	case row.file != nil:
 		return row.file.many()
-	case members[strings.TrimPrefix(row.verb, "~")] != len(row.args) || !equal[0]:
+	case members[verb] != len(row.args) || !equal[0] && verb != "SREM":
 		return false
 	}
 	clear(equal[1:])

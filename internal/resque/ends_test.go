@@ -50,7 +50,7 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	s := w.s
-	keys := []Key{s.HashKey("h1"), s.HashKey("h2"), s.ListKey("l1"), s.ListKey("l2"), s.ZSetKey("z"), s.SetKey("s")}
+	keys := []Key{s.HashKey("h1"), s.HashKey("h2"), s.ListKey("l1"), s.ListKey("l2"), s.ZSetKey("z"), s.SetKey("s"), s.SetKey("s2")}
 	rapid.Check(t, func(rt *rapid.T) {
 		row := func() Effect {
 			n := rapid.IntRange(0, 2).Draw(rt, "value")
@@ -67,6 +67,9 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 				e = Command("ZADD", keys[4], n, fmt.Sprint("m", n))
 			case 4:
 				e = Command("SREM", keys[5], "a", fmt.Sprint("b", n))
+				if n > 0 {
+					e = Command("SREM", keys[5], fmt.Sprint("b", n))
+				}
 			case 5:
 				e = Command("SET", s.AnyKey("any"), n)
 			case 6:
@@ -118,6 +121,7 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 				}
 			}
 			w.do("SADD", keys[5].name, "a", "b1", "c")
+			w.do("SADD", keys[6].name, "b1", "b2", "b3", "c")
 			switch says {
 			case 0:
 				w.do("HSET", keys[0].name, "refuse", 1)
@@ -156,6 +160,38 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 	})
 }
 
+// Jobs that held slots of several keys free them with one command for each key. One of another type is refused to its jobs alone.
+func TestEndsFreeSlotsByKey(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	m := w.enter("p")
+	var ended []Ended
+	for ticket := range int64(7) {
+		key := w.s.SetKey(fmt.Sprint("slots", ticket%3))
+		w.do("SADD", key.name, holder("p", ticket+1))
+		w.do("HSET", w.s.inflight("p"), ticket+1, "3:lowjob")
+		ended = append(ended, Ended{Ticket: ticket + 1, Counts: CountsDone, Effects: []Effect{Command("SREM", key, holder("p", ticket+1))}})
+	}
+	m.turn(Exchange{Ended: []Ended{{Ticket: 9, Counts: CountsNothing, Effects: ended[0].Effects}}}) // which loads the script
+	w.do("SADD", w.s.SetKey("slots0").name, holder("p", 1))
+	w.do("CONFIG", "RESETSTAT")
+	out := m.turn(Exchange{Ended: ended})
+	w.same("refused", 0, len(out.Refused))
+	w.same("slots", []any{int64(0)}, []any{w.do("EXISTS", w.s.SetKey("slots0").name, w.s.SetKey("slots1").name, w.s.SetKey("slots2").name)})
+	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, "cmdstat_srem:calls=3,") {
+		t.Errorf("three keys were not freed with three commands: %s", stats)
+	}
+
+	for i := range ended {
+		w.do("SADD", ended[i].Effects[0].keys[0].name, ended[i].Effects[0].args[0])
+		w.do("HSET", w.s.inflight("p"), ended[i].Ticket, "3:lowjob")
+	}
+	w.spoil(w.s.SetKey("slots1").name)
+	out = m.turn(Exchange{Ended: ended})
+	w.same("refused", []string{"2 " + w.s.SetKey("slots1").name + " false", "5 " + w.s.SetKey("slots1").name + " false"}, refused(out.Refused))
+	w.same("other slots", []any{int64(0)}, []any{w.do("EXISTS", w.s.SetKey("slots0").name, w.s.SetKey("slots2").name)})
+}
+
 // likewise returns effects of the same shape, perhaps with other values.
 func likewise(rt *rapid.T, effects []Effect) (others []Effect) {
 	for _, e := range effects {
@@ -174,6 +210,9 @@ func likewise(rt *rapid.T, effects []Effect) (others []Effect) {
 					e.args[i] = fmt.Sprint("b", n)
 				}
 			}
+		}
+		if strings.HasSuffix(e.verb, "SREM") && rapid.Bool().Draw(rt, "another key") {
+			e.keys = []Key{New("").SetKey(rapid.SampledFrom([]string{"s", "s2"}).Draw(rt, "set"))}
 		}
 		others = append(others, e)
 	}

@@ -2,7 +2,8 @@
 -- equal in their jobs are sent once. parts/rows.lua says what rows and verbs are. Here are no guards; commit.lua has those.
 --
 -- Where all jobs are one group of one row, they may be a run. Then a command that takes any number of members writes those
--- of all jobs at once, without a look at each; if Redis refuses it, nothing was written, and each job's own is tried. A file of
+-- of all jobs at once, without a look at each; if Redis refuses it, nothing was written, and each job's own is tried. SREM may
+-- have a key for each job: it is sent once for each key, and does no harm where it is tried again. A file of
 -- verbs may define many.NAME(all) for runs. all has n, how many jobs; keys and args, those that are equal in all; and
 -- keysof and argsof, which have for each other place a list of what the jobs have there. It writes what the verb would for
 -- one job after the other and returns true, or writes nothing and returns nothing: then each has the verb. What else it
@@ -112,7 +113,23 @@ do
   end
   local function together(rows, n) -- a run: true, nil or why, as many.NAME; at is behind the tickets
     local row = rows[1]
-    if row.command then
+    if row.command and row.vkeys[1] then
+      local names, of = {}, {} -- what each key has: one member, or a list
+      for i = 1, n do
+        local key, member = KEYS[moving + i - 1], ARGV[at + i]
+        local has = of[key]
+        if not has then names[#names + 1], of[key] = key, member
+        elseif type(has) == 'table' then has[#has + 1] = member
+        else of[key] = {has, member} end
+      end
+      for i = 1, #names do
+        local key = names[i]
+        local has, answer = of[key]
+        if type(has) == 'table' then answer = try(row.verb, key, unpack(has)) else answer = try(row.verb, key, has) end
+        if type(answer) == 'table' then return end
+      end
+      return true
+    elseif row.command then
       local answer = try(row.verb, row.keys[1], unpack(ARGV, at + 1, at + n * #row.vargs))
       if type(answer) == 'table' then return end
       if row.fills then fills(row.keys[1]) end
