@@ -232,6 +232,9 @@ func ParseLane(rest []byte) (l Lane, ok bool) {
 
 func laneText(l Lane) string { return JobPrefix(l.Queue) + JobPrefix(l.Shared) + l.Own }
 
+// laneBefore is what stands before the lane's own in the keys of a set.
+func (s Store) laneBefore(l Lanes) string { return s.lane(Lane{Queue: l.Queue, Shared: l.Shared}) }
+
 // holder names the job that holds a slot.
 func holder(process string, ticket int64) string {
 	return string(strconv.AppendInt(append(append(make([]byte, 0, 96), process...), '/'), ticket, 10))

@@ -261,31 +261,40 @@ func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane,
 }
 
 func (s Store) sortArgs(queue string, payloads [][]byte, lanes []Lane) *Call {
-	var a Call
+	a := Call{keys: make([]any, 0, 3+len(lanes)), argv: make([]any, 0, 8+len(payloads))}
 	a.Key(s.KeyOfQueue(queue))
 	a.Key(s.lanes())
 	a.Key(s.clock())
 	place := make(map[Lane]int)
-	turns := make(map[Lanes]int)
-	var rows []any
+	var sets []Lanes
+	var of [][]Lane // of each set, in the order in which sort.lua counts them
+	for i, l := range lanes {
+		if i > 0 && l == lanes[i-1] || place[l] > 0 {
+			continue
+		}
+		at := slices.Index(sets, l.Lanes())
+		if at < 0 {
+			at, sets, of = len(sets), append(sets, l.Lanes()), append(of, nil)
+		}
+		of[at] = append(of[at], l)
+		place[l] = len(of[at])
+	}
+	a.Arg(len(sets))
+	before := 0
+	for i, set := range sets {
+		name, turns := s.laneBefore(set), a.Key(s.turns(set))
+		a.Arg(turns, set.member(), turns+1, len(of[i]), len(name))
+		for _, l := range of[i] {
+			a.Key(name + l.Own)
+			place[l] += before
+		}
+		before += len(of[i])
+	}
 	places := make([]byte, 0, 2*len(lanes))
 	for _, l := range lanes {
 		n := place[l]
-		if n == 0 {
-			n = len(place) + 1
-		}
 		places = append(places, byte(n>>8), byte(n))
-		if place[l] != 0 {
-			continue
-		}
-		place[l] = n
-		if turns[l.Lanes()] == 0 {
-			turns[l.Lanes()] = a.Key(s.turns(l.Lanes()))
-		}
-		rows = append(rows, a.Key(s.lane(l)), turns[l.Lanes()], l.Own, l.Lanes().member())
 	}
-	a.Arg(len(place))
-	a.Arg(rows...)
 	a.Arg(places)
 	for _, p := range payloads {
 		a.Arg(p)
