@@ -73,14 +73,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.Key(s.clock())
 	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, MaxExchangeBytes)
 
-	t.texts = t.limits()
-	c.Arg(len(t.texts))
-	place := make(map[string]int, len(t.texts))
-	for i, text := range t.texts {
-		kind, key, spec := s.countedAt(text, x.Process)
-		c.Arg(kind, c.Key(key), spec, t.Numbers[spec])
-		place[text] = i + 1
-	}
+	place := s.limitArgs(&c, x)
 	turns := make(map[Lanes]int, 1)
 	turnsKey := func(l Lanes) int {
 		n := turns[l]
@@ -90,14 +83,29 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 		}
 		return n
 	}
-	c.Arg(len(t.Lanes))
-	for _, l := range t.Lanes {
-		held := l.LimitTexts()
-		c.Arg(c.Key(s.lane(l)), turnsKey(l.Lanes()), l.Own, lanePrefix(l), len(held))
-		for _, limit := range held {
-			c.Arg(place[limit])
+	at := len(c.argv)
+	c.Arg(0)
+	sets := 0
+	for lanes := t.Lanes; len(lanes) > 0; sets++ { // neighbours of the same set go together
+		set, n := lanes[0].Lanes(), 1
+		for n < len(lanes) && lanes[n].Lanes() == set {
+			n++
 		}
+		name := s.laneBefore(set)
+		places := make([]byte, 0, 3*n)
+		c.Arg(turnsKey(set), len(c.keys)-c.before+1, n, len(name), "+"+JobPrefix(set.Shared), JobPrefix(set.Queue))
+		for _, l := range lanes[:n] {
+			c.Key(name + l.Own)
+			held := l.LimitTexts()
+			places = append(places, byte(len(held)))
+			for _, limit := range held {
+				places = append(places, byte(place[limit]>>8), byte(place[limit]))
+			}
+		}
+		c.Arg(places)
+		lanes = lanes[n:]
 	}
+	c.argv[at] = sets
 	c.Arg(len(t.Look))
 	for _, l := range t.Look {
 		c.Arg(turnsKey(l.Lanes), l.Show)
@@ -110,14 +118,24 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	return append(c.keys, c.argv...)
 }
 
-// limits returns the limits of all the lanes, each once and as text.
-func (t *Take) limits() (texts []string) {
-	seen := make(map[string]bool, len(t.Lanes)+len(t.Limits))
+// limitArgs adds the limits of all the lanes, those with the same numbers together. It returns the place of each.
+func (s Store) limitArgs(c *Call, x *Exchange) (place map[string]int) {
+	type alike struct{ kind, spec string }
+	t := x.Take
+	place = make(map[string]int, len(t.Lanes)+len(t.Limits))
+	var groups []alike
+	var texts [][]string // of each group
+	var keys [][]string
 	add := func(text string) {
-		if !seen[text] {
-			seen[text] = true
-			texts = append(texts, text)
+		if place[text] > 0 {
+			return
 		}
+		kind, key, spec := s.countedAt(text, x.Process)
+		at := slices.Index(groups, alike{kind, spec})
+		if at < 0 {
+			at, groups, texts, keys = len(groups), append(groups, alike{kind, spec}), append(texts, nil), append(keys, nil)
+		}
+		texts[at], keys[at], place[text] = append(texts[at], text), append(keys[at], key), 1
 	}
 	for _, l := range t.Limits {
 		add(l.String())
@@ -127,7 +145,17 @@ func (t *Take) limits() (texts []string) {
 			add(text)
 		}
 	}
-	return texts
+	t.texts = t.texts[:0]
+	c.Arg(len(groups))
+	for i, g := range groups {
+		c.Arg(g.kind, g.spec, t.Numbers[g.spec], len(c.keys)-c.before+1, len(keys[i]))
+		for n, key := range keys[i] {
+			c.Key(key)
+			t.texts = append(t.texts, texts[i][n])
+			place[texts[i][n]] = len(t.texts)
+		}
+	}
+	return place
 }
 
 // armTake makes Redis track what the look will read, and so must precede it. The script itself

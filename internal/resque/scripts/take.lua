@@ -7,8 +7,10 @@
 --       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
 -- ARGV  process, epoch, last ticket, wanted, how many of these for idle workers, byte limit, then
 --       four groups, each led by its count:
---       limit: 'slots', 'rate' or 'wait', key, its name among the limits, its number here or ''
---       lane: list, key of the turns, its name there, prefix, how many limits, which
+--       limits: 'slots', 'rate' or 'wait', their name among the limits, their number here or '', the first key, how many keys
+--       lanes: key of the turns, the first list, how many lists, how many bytes of their names stand before a lane's own, its name
+--         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
+--         has, and two for each limit, the higher one first: which
 --       turns: key, how many lanes to show   |   queue: key
 -- Returns {'ok', flags as an exchange's, now, {lane, payload, lane, payload… by ticket},
 --       {limit that is used up, until when or 0…}, {{how many lanes, {name, turn…}}…},
@@ -45,6 +47,7 @@ ahead, last = tonumber(ahead or 0), tonumber(last or 0)
 local now = time[1] * 1000000 + time[2] + ahead
 if now < last then ahead, now = ahead + last - now, last end
 
+local byte, floor, min, max = string.byte, math.floor, math.min, math.max
 local early, lost, numbers = 5000, {}, {}
 local function readNumbers(name, slots, own) -- once for all keys
   if numbers[name] then return unpack(numbers[name]) end
@@ -61,119 +64,222 @@ local function readNumbers(name, slots, own) -- once for all keys
   numbers[name] = {n, burst}
   return n, burst
 end
-local function readLimit()
-  local l = {kind = arg(), key = number(), holders = {}}
-  local n, burst = readNumbers(arg(), l.kind == 'slots', arg())
-  local used, ok = try(l.key, l.kind == 'slots' and 'SCARD' or 'GET')
-  if l.kind == 'slots' then
-    l.room = ok and n - used or 0
-  else
-    l.every = n
-    l.slack = ok and math.max(l.every * ((burst or 1) - 1), math.min(l.every, early)) or -1
-    local due, most = tonumber(used or '') or 0, now + l.slack + l.every
-    l.next, l.moved = math.max(math.min(due, most), now), due > most -- the rate was slower before
+local function existing(first, past, most, of) -- calls of with stretches of keys, and how many of these there are
+  for from = first, past - 1, most do
+    local to = min(from + most, past) - 1
+    of(from, to, redis.call('EXISTS', unpack(KEYS, from, to)))
   end
-  return l
 end
-local asked, turns = {}, {} -- turns by their key: the lanes there, and what is written of them
-local function readLane(i, limits)
-  local lane = {at = i, list = number(), turns = number(), name = arg(), prefix = arg(), limits = {}, planned = 0}
-  for n = 1, number() do lane.limits[n] = limits[number()] end
-  lane.size = try(lane.list, 'LLEN')
-  local of = turns[lane.turns] or {key = lane.turns, lanes = {}, names = {}, gone = {}, set = {}}
-  local n = #of.names + 1
-  asked[i], turns[lane.turns], of.lanes[n], of.names[n] = lane, of, lane, lane.name
+local limits, waits = {}, false
+local function readLimits()
+  local kind, name, own, first, count = arg(), arg(), arg(), number(), number()
+  local slots = kind == 'slots'
+  local n, burst = readNumbers(name, slots, own)
+  waits = waits or kind == 'wait'
+  existing(first, first + count, 16, function(from, to, some) -- of most keys no job runs
+    for key = from, to do
+      local l, used, ok = {kind = kind, key = key, uses = 0}, slots and 0, true
+      if some > 0 then used, ok = try(key, slots and 'SCARD' or 'GET') end
+      if slots then
+        l.room = ok and n - used or 0
+      else
+        l.every = n
+        l.slack = ok and max(l.every * ((burst or 1) - 1), min(l.every, early)) or -1
+        local due, most = tonumber(used or '') or 0, now + l.slack + l.every
+        l.next, l.moved = max(min(due, most), now), due > most -- the rate was slower before
+      end
+      limits[#limits + 1] = l
+    end
+  end)
+end
+local want, idle, asked, sets = tonumber(ARGV[4]), tonumber(ARGV[5]), {}, {}
+local function readLanes()
+  local set = {turns = number(), gone = {}, set = {}}
+  local first, many, before = number(), number(), number() + 1
+  local spot, places = 1
+  set.head, set.tail, places = arg(), arg(), arg()
+  local known = try(set.turns, 'ZCARD')
+  sets[#sets + 1] = set
+  local function read(list, size) -- size: nil where Redis refuses the list
+    local name = string.sub(KEYS[list], before)
+    local lane, held = {at = #asked + 1, list = list, set = set, name = name, size = known and size, planned = 0}, {}
+    for n = 1, byte(places, spot) do
+      local high, low = byte(places, spot + 2 * n - 1, spot + 2 * n)
+      held[n] = limits[256 * high + low]
+    end
+    spot, lane.held, asked[lane.at] = spot + 1 + 2 * #held, held, lane
+    return lane
+  end
+  if many < want then
+    for list = first, first + many - 1 do read(list, try(list, 'LLEN')) end
+    return
+  end
+  existing(first, first + many, 50, function(from, to, some) -- one job of each may do: all have one, as far as is known
+    for list = from, to do
+      if some > to - from then read(list, 1).guessed = true else read(list, try(list, 'LLEN')) end
+    end
+  end)
 end
 local function usedUp(l) return l.room and l.room < 1 or l.next and l.next - now > l.slack end
-local function nextLook(l) return l.next - l.slack + math.min(l.slack / 2, early) end
+local function nextLook(l) return l.next - l.slack + min(l.slack / 2, early) end
 local function obstacle(lane)
-  for _, l in ipairs(lane.limits) do if usedUp(l) then return l end end
+  local held = lane.held
+  for i = 1, #held do if usedUp(held[i]) then return held[i] end end
 end
-local want, idle = tonumber(ARGV[4]), tonumber(ARGV[5])
 local function ample(lane)
-  for _, l in ipairs(lane.limits) do
+  local held = lane.held
+  for i = 1, #held do
+    local l = held[i]
     if l.room and l.room <= want or l.next and l.next + want * l.every - now > l.slack then return false end
   end
   return true
 end
-local ticket, left, turn, fields, taken, order, largest, planned = tonumber(ARGV[3]), tonumber(ARGV[6]), now, {}, {}, {}, 1, 0
+local function use(l, n) -- starts n jobs, or gives back
+  if l.room then l.room = l.room - n else l.next, l.moved = l.next + n * l.every, true end
+end
+local ticket, left, turn, order, planned, popped = tonumber(ARGV[3]), tonumber(ARGV[6]), now, {}, 0, 0
+local fields, taken, count, largest, chunk, me = {}, {}, 0, 1, 1, ARGV[1] .. '/'
 local digits, heads = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}, {[0] = ''}
 local function written(n) -- Lua and Redis are slow at writing numbers
   local unit = n % 10
   local tens = (n - unit) / 10
-  heads[tens] = heads[tens] or text(tens)
-  return heads[tens] .. digits[unit]
+  local head = heads[tens]
+  if not head then
+    head = text(tens)
+    heads[tens] = head
+  end
+  return head .. digits[unit]
 end
 local function plan(lane) -- one more job of a lane
-  lane.size, lane.planned, turn, planned = lane.size - 1, lane.planned + 1, turn + 1, planned + 1
-  lane.turn, order[#order + 1] = turn, lane
-  for _, l in ipairs(lane.limits) do
-    if l.room then l.room = l.room - 1 else l.next, l.moved = l.next + l.every, true end
-  end
+  planned, turn = planned + 1, turn + 1
+  order[planned], lane.size, lane.planned, lane.turn = lane, lane.size - 1, lane.planned + 1, turn
+  for i = 1, #lane.held do use(lane.held[i], 1) end
 end
-local function pop() -- what is planned, with one call for a lane
-  for i = #order - planned + 1, #order do
-    local lane = order[i]
-    if lane.planned > 0 then lane.jobs, lane.popped, lane.planned = redis.call('LPOP', KEYS[lane.list], lane.planned), 0, 0 end
-    lane.popped, ticket = lane.popped + 1, ticket + 1
-    local payload, name = lane.jobs[lane.popped], written(ticket)
-    left, largest = left - #payload, math.max(largest, #payload)
-    taken[2 * i - 1], taken[2 * i] = lane.at, payload
-    fields[2 * i - 1], fields[2 * i] = name, lane.prefix .. payload
-    for _, l in ipairs(lane.limits) do
-      if l.room then l.holders[#l.holders + 1] = ARGV[1] .. '/' .. name end
+local function rounds(live) -- how many jobs each of these lanes can certainly give
+  local most = min((planned < idle and idle or want) - planned, chunk - planned + popped)
+  local k, spare = floor(most / #live), planned < idle and 0 or want
+  if k < 1 then return 0 end
+  for i = 1, #live do
+    local held = live[i].held
+    k = min(k, live[i].size)
+    for n = 1, #held do held[n].uses = held[n].uses + 1 end
+  end
+  for i = 1, #live do
+    local held = live[i].held
+    for n = 1, #held do
+      local l, uses = held[n], held[n].uses
+      if l.room then k = min(k, floor((l.room - spare) / uses))
+      elseif l.every > 0 then k = min(k, floor(((l.slack + now - l.next) / l.every - spare + 1) / uses)) end
     end
   end
-  planned = 0
+  for i = 1, #live do
+    for n = 1, #live[i].held do live[i].held[n].uses = 0 end
+  end
+  return k
+end
+local function planAll(live, k) -- so many jobs of each lane
+  for _ = 1, k do
+    for i = 1, #live do order[planned + i] = live[i] end
+    planned = planned + #live
+  end
+  for i = 1, #live do
+    local lane = live[i]
+    turn = turn + 1
+    lane.size, lane.planned, lane.turn = lane.size - k, lane.planned + k, turn
+    for n = 1, #lane.held do use(lane.held[n], k) end
+  end
+end
+local function prefix(lane)
+  lane.prefix = lane.set.head .. written(#lane.name) .. ':' .. lane.name .. lane.set.tail
+  return lane.prefix
+end
+local function pop() -- what is planned, with one call for a lane
+  for i = popped + 1, planned do
+    local lane = order[i]
+    if lane.planned > 0 then lane.jobs, lane.given, lane.planned = try(lane.list, 'LPOP', lane.planned) or {}, 0, 0 end
+    local given, held = lane.given + 1, lane.held
+    local payload = lane.jobs[given]
+    lane.given = given
+    if payload then
+      ticket, count, left = ticket + 1, count + 2, left - #payload
+      if #payload > largest then largest = #payload end
+      local name = written(ticket)
+      taken[count - 1], taken[count] = lane.at, payload
+      fields[count - 1], fields[count] = name, (lane.prefix or prefix(lane)) .. payload
+      for n = 1, #held do
+        local l = held[n]
+        if l.room then
+          if not l.holders then l.holders = {me .. name} else l.holders[#l.holders + 1] = me .. name end
+        end
+      end
+    else -- it is no list
+      for n = 1, #held do use(held[n], -1) end
+    end
+  end
+  popped, chunk = planned, max(1, min(chunk * 8, 64, floor(left / largest)))
 end
 
-local limits, lanes = {}, {}
-for i = 1, number() do limits[i] = readLimit() end
-for i = 1, number() do readLane(i, limits) end
-for _, of in pairs(turns) do
-  local scores = try(of.key, 'ZMSCORE', unpack(of.names)) or {}
-  for i, lane in ipairs(of.lanes) do lane.there = lane.size and scores[i] end
-end
-for _, lane in ipairs(asked) do if lane.there then lanes[#lanes + 1] = lane end end
+for i = 1, number() do readLimits() end
+for i = 1, number() do readLanes() end
 local paused = try(5, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
-if paused or fenced then lanes = {} end
+if paused or fenced then asked = {} end
 redis.call('HDEL', record, '')
 for i = 1, #lost, 2 do redis.pcall('HSETNX', KEYS[7], lost[i], lost[i + 1]) end
 if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
-local live, chunk = lanes, 1
-while #live > 0 do
-  local again = {}
-  for _, lane in ipairs(live) do
-    local l = lane.size > 0 and obstacle(lane)
-    if l then
-      if l.kind == 'wait' then lane.turn = math.min(nextLook(l), now + 60000000) end
-    elseif lane.size > 0 and left > 0 and #order < want and (#order < idle or ample(lane)) then
+local live = {}
+local function round(lanes) -- one job of each, where its limits allow it
+  live = {}
+  for i = 1, #lanes do
+    local lane = lanes[i]
+    if planned >= want or left <= 0 then return end
+    if (lane.size or 0) > 0 and not obstacle(lane) and (planned < idle or ample(lane)) then
       plan(lane)
-      again[#again + 1] = lane
-      if planned >= chunk then
-        pop()
-        chunk = math.max(1, math.min(chunk * 8, 64, math.floor(left / largest)))
-      end
+      live[#live + 1] = lane
+      if planned - popped >= chunk then pop() end
     end
   end
-  live = again
+end
+round(asked)
+while #live > 0 and planned < want and left > 0 do
+  local more = {}
+  for i = 1, #live do
+    local lane = live[i]
+    if lane.guessed then lane.guessed, lane.size = nil, (try(lane.list, 'LLEN') or 0) - lane.planned end
+    if lane.size > 0 then more[#more + 1] = lane end
+  end
+  live = more
+  local k = #live > 0 and rounds(live) or 0
+  if k > 0 then planAll(live, k) else round(live) end
+  if planned - popped >= chunk then pop() end
 end
 pop()
-for _, lane in ipairs(lanes) do
-  local of = turns[lane.turns]
-  if lane.size == 0 then of.gone[#of.gone + 1] = lane.name
-  elseif lane.turn then of.set[#of.set + 1], of.set[#of.set + 2] = math.ceil(lane.turn), lane.name end
+local guessed = {}
+for i = 1, #asked do if asked[i].guessed and asked[i].turn then guessed[#guessed + 1] = asked[i] end end
+for i = 1, #guessed, 50 do -- most are empty now
+  local keys, last = {}, min(i + 49, #guessed)
+  for n = i, last do keys[#keys + 1] = KEYS[guessed[n].list] end
+  local some = redis.call('EXISTS', unpack(keys))
+  for n = i, last do guessed[n].size = some > 0 and redis.call('EXISTS', KEYS[guessed[n].list]) or 0 end
 end
-for _, of in pairs(turns) do
-  if #of.gone > 0 then redis.call('ZREM', KEYS[of.key], unpack(of.gone)) end
-  if #of.set > 0 then redis.call('ZADD', KEYS[of.key], unpack(of.set)) end
+for i = 1, #asked do
+  local lane, set = asked[i], asked[i].set
+  local l = waits and (lane.size or 0) > 0 and obstacle(lane)
+  if l and l.kind == 'wait' then lane.turn = min(nextLook(l), now + 60000000) end
+  if lane.size == 0 then set.gone[#set.gone + 1] = lane.name
+  elseif lane.turn then set.set[#set.set + 1], set.set[#set.set + 2] = math.ceil(lane.turn), lane.name end
 end
-for _, l in ipairs(limits) do
-  if #l.holders > 0 then redis.call('SADD', KEYS[l.key], unpack(l.holders)) end
+for i = 1, #sets do
+  local set = sets[i]
+  if #set.gone > 0 then redis.call('ZREM', KEYS[set.turns], unpack(set.gone)) end
+  if #set.set > 0 then redis.call('ZADD', KEYS[set.turns], unpack(set.set)) end
+end
+for i = 1, #limits do
+  local l = limits[i]
+  if l.holders then redis.call('SADD', KEYS[l.key], unpack(l.holders)) end
   if l.moved then redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1) end
 end
-if #fields > 0 then redis.call('HSET', record, unpack(fields)) end
+if count > 0 then redis.call('HSET', record, unpack(fields)) end
 
 local full, shown, waiting = {}, {}, {}
 for i, l in ipairs(limits) do
