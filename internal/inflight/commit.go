@@ -125,37 +125,3 @@ func (r *Record) Retry(now time.Time) {
 
 // RetryAt returns when Retry has something to do; zero if it has nothing.
 func (r *Record) RetryAt() time.Time { return r.retryAt }
-
-// recentEnds are the latest ends with effects that Redis has committed. A server that takes over
-// may lag behind by a second or two, and then shows their jobs again.
-type recentEnds struct {
-	ends      map[int64]resque.Ended
-	order     []int64 // their tickets, in the order of the commits
-	size      int     // of all in bytes
-	forgotten int64   // the highest ticket among those that were dropped
-}
-
-const (
-	recentMost  = 4096
-	recentBytes = 4 << 20
-)
-
-func (r *recentEnds) add(e resque.Ended) {
-	if r.ends == nil {
-		r.ends = make(map[int64]resque.Ended)
-	}
-	if old, again := r.ends[e.Ticket]; again {
-		r.size -= old.Size()
-	} else {
-		r.order = append(r.order, e.Ticket)
-	}
-	r.ends[e.Ticket] = e
-	r.size += e.Size()
-	for len(r.order) > recentMost || r.size > recentBytes {
-		oldest := r.order[0]
-		r.order = r.order[1:]
-		r.size -= r.ends[oldest].Size()
-		delete(r.ends, oldest)
-		r.forgotten = max(r.forgotten, oldest)
-	}
-}

@@ -70,7 +70,7 @@ func (r *Record) Adopt(unknown []resque.Reserved) (fresh []resque.Reserved) {
 		t := &Task{Job: outcome.Job{Reserved: j, Process: r.session.Process.ID}, Session: r.session}
 		r.hold(t)
 		e := NewEnd(t, &outcome.Outcome{Started: true, Counts: resque.CountsDone})
-		if end, ok := r.recent.ends[j.Ticket]; ok {
+		if end, ok := r.recent.of(j.Ticket); ok {
 			e.Ended = end
 		} else if j.Ticket <= r.recent.forgotten {
 			e = r.returned(t, true)
