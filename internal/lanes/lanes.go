@@ -53,6 +53,7 @@ type Lanes struct {
 	sorter  *sorter
 	said    logging.Once
 
+	now     int64  // of Redis, in µs, as of the last answer to a take
 	version uint64 // of the limits, when groups were last asked whether they are ours
 
 	works  map[string]bool // the queues this process works on
@@ -91,7 +92,8 @@ type queue struct {
 	name     string
 	sorted   bool // this process sorts it too: it has limits of its jobs
 	groups   []*group
-	due      []dueLane // found by the last look
+	due      []dueLane // found by the last look, and those this process has put jobs into since
+	put      []dueLane // of these, the ones that a look under way may not have found
 	look     bool      // something changed since the last look
 	changed  bool      // something changed while a look was under way
 	next     time.Time // when the turn of another lane comes
@@ -105,6 +107,7 @@ type group struct {
 	resque.Lanes
 	limits []string  // the shared ones, each as text
 	size   int       // how many lanes it has, without the skipped ones
+	whole  bool      // the last look has shown all of them
 	ours   bool      // a limit by which it was sorted holds in this process
 	agreed bool      // it is in the fleet's policy
 	fresh  bool      // noted since the policy was requested: it may be missing from the answer
@@ -444,7 +447,7 @@ func (l *Lanes) Found(lane resque.Lane) {
 	l.add(lane.Queue).sorted = true
 }
 
-// sorted is called when this process moves jobs into lanes.
+// sorted is called when this process has moved jobs into lanes, each of which is named once.
 func (l *Lanes) sorted(name string, lanes []resque.Lane) {
 	q := l.add(name)
 	q.look, q.changed = true, true
@@ -452,5 +455,20 @@ func (l *Lanes) sorted(name string, lanes []resque.Lane) {
 		if i == 0 || lane.Lanes() != lanes[i-1].Lanes() {
 			l.note(lane)
 		}
+		if l.group(lane.Lanes()).whole {
+			q.offer(dueLane{lane, lane.LimitTexts(), l.now}, true)
+		}
+	}
+}
+
+// offer has the next take ask a lane that no look has found yet, behind the others. A take that waits for a look
+// would come one exchange later. Where a look shows only the first of many lanes, the lane waits for its turn instead.
+func (q *queue) offer(d dueLane, put bool) {
+	if len(q.due) >= mostTried || slices.ContainsFunc(q.due, func(of dueLane) bool { return of.lane == d.lane }) {
+		return
+	}
+	q.due = append(q.due, d)
+	if put {
+		q.put = append(q.put, d)
 	}
 }

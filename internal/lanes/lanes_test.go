@@ -293,3 +293,54 @@ func TestDue(t *testing.T) {
 		t.Errorf("of a paused queue %v", at)
 	}
 }
+
+// A lane into which this process has just put jobs is asked by the next take, behind the lanes that a look has found: also where a look
+// is under way that may not have seen it. Where there are more lanes than a look shows, it waits until one does.
+func TestSortedLanesAreAskedAtOnce(t *testing.T) {
+	t.Parallel()
+	limit := resque.Limit{Kind: resque.LimitNone, Name: "Turn", Keyed: true}
+	lane := func(key string) resque.Lane {
+		limit.Key = key
+		return resque.NewLane("work", limit)
+	}
+	many, few := lane("many"), lane("few")
+	for _, tt := range []struct {
+		name     string
+		lanes    int // that there are, of which one is shown
+		underway bool
+		want     []resque.Lane
+	}{
+		{"between takes", 1, false, []resque.Lane{many, few}},
+		{"during a take", 1, true, []resque.Lane{many, few}},
+		{"behind many", 2, false, []resque.Lane{many}},
+		{"behind many during a take", 2, true, []resque.Lane{many}},
+	} {
+		l, now := testLanes("work"), time.Now()
+		l.classes = classes{limit}
+		l.agree(&resque.Policy{Lanes: []resque.Lanes{many.Lanes()}})
+		answer := func(take *resque.Take, of ...resque.Lane) {
+			shown := resque.Shown{Lanes: tt.lanes - 1 + len(of)}
+			for i, lane := range of {
+				shown.Ready = append(shown.Ready, resque.ReadyLane{Own: lane.Own, Turn: int64(i + 1)})
+			}
+			l.Answered(&resque.Exchange{Take: take}, resque.Exchanged{Taken: &resque.Taken{Now: 9, Shown: []resque.Shown{shown}, Waiting: []int64{0}}}, now)
+		}
+		answer(l.Take("work", 2, 0), many)
+		take := l.Take("work", 2, 0)
+		if !tt.underway {
+			answer(take, many)
+		}
+		l.sorted("work", []resque.Lane{many, few})
+		if tt.underway {
+			answer(take, many)
+		}
+		take = l.Take("work", 2, 0)
+		if !slices.Equal(take.Lanes, tt.want) {
+			t.Errorf("%s: %v are asked, want %v", tt.name, take.Lanes, tt.want)
+		}
+		answer(take, many, few)
+		if take = l.Take("work", 2, 0); !slices.Equal(take.Lanes, []resque.Lane{many, few}) {
+			t.Errorf("%s: after a look that shows both %v are asked", tt.name, take.Lanes)
+		}
+	}
+}

@@ -255,10 +255,15 @@ func (s *sorter) size(queue string) int { return max(1, s.sizes[queue]) }
 func (s *sorter) batch(ctx context.Context, c redis.Conn, queue string, jobs [][]byte) (next [][]byte, err error) {
 	n := s.size(queue)
 	bytes := 0
-	lanes := make([]resque.Lane, len(jobs))
+	lanes, seen := make([]resque.Lane, len(jobs)), make(map[resque.Lane]bool)
+	var distinct []resque.Lane
 	for i, raw := range jobs {
 		bytes += len(raw)
 		lanes[i], _ = s.classes.Lane(queue, raw)
+		if !seen[lanes[i]] {
+			seen[lanes[i]] = true
+			distinct = append(distinct, lanes[i])
+		}
 	}
 	switch {
 	case bytes > sortBytes:
@@ -275,7 +280,7 @@ func (s *sorter) batch(ctx context.Context, c redis.Conn, queue string, jobs [][
 		return nil, nil
 	}
 	s.took(queue, moved)
-	s.sorted(queue, lanes)
+	s.sorted(queue, distinct)
 	return next, nil
 }
 

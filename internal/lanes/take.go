@@ -39,7 +39,7 @@ func (l *Lanes) Take(name string, n, ahead int) *resque.Take {
 // lookAt asks for the next lanes of a queue. It asks for two more for each lane known to be
 // blocked by a limit of its own.
 func (l *Lanes) lookAt(t *resque.Take, q *queue) {
-	q.changed = false
+	q.changed, q.put = false, q.put[:0]
 	t.Queues = append(t.Queues, q.name)
 	for _, g := range q.groups {
 		look := resque.Look{Lanes: g.Lanes, Show: t.Want + spareTried}
@@ -97,6 +97,7 @@ func (l *Lanes) unsorted() (some, watched bool) {
 // taken takes the answer to a Take.
 func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 	a := r.Taken
+	l.now = a.Now
 	after := func(at int64) time.Time { return now.Add(time.Duration(at-a.Now) * time.Microsecond) }
 	for _, limit := range t.Limits {
 		name := limit.String()
@@ -145,7 +146,11 @@ func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 		l.shown(l.queues[look.Queue], l.group(look.Lanes), a.Shown[i], now, after)
 	}
 	for _, name := range t.Queues {
-		slices.SortFunc(l.queues[name].due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })
+		q := l.queues[name]
+		slices.SortFunc(q.due, func(a, b dueLane) int { return cmp.Compare(a.turn, b.turn) })
+		for _, d := range q.put {
+			q.offer(d, false)
+		}
 	}
 	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(a.Broken) > 0 {
 		l.queues[t.Queues[0]].rest = now.Add(fullFor)
@@ -154,7 +159,7 @@ func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 
 // shown takes what a look found of a group.
 func (l *Lanes) shown(q *queue, g *group, s resque.Shown, now time.Time, after func(int64) time.Time) {
-	g.size = s.Lanes
+	g.size, g.whole = s.Lanes, len(s.Ready) == s.Lanes
 	switch {
 	case g.ours || s.Lanes > 0:
 		g.idle = time.Time{}
