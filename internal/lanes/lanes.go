@@ -56,6 +56,9 @@ type Lanes struct {
 	now     int64  // of Redis, in µs, as of the last answer to a take
 	version uint64 // of the limits, when groups were last asked whether they are ours
 
+	placing string          // the queue a few jobs of which the sorter finds lanes for; "": none
+	few     *resque.Sorting // these jobs, to be moved by the next exchange; nil: there are none
+
 	works  map[string]bool // the queues this process works on
 	policy []resque.Lanes  // the lanes that the fleet has, as of the last answer
 
@@ -151,6 +154,8 @@ func New(b part.Base, c Classes, run func(func()), namesLost func()) *Lanes {
 	}
 	l.sorter = newSorter(b, c, namesLost, func(name string, lanes []resque.Lane) {
 		run(func() { l.sorted(name, lanes) })
+	}, func(few *resque.Sorting, lanes []resque.Lane) {
+		run(func() { l.sortNext(few, lanes) })
 	}, func(name string, n int) {
 		if l.Took != nil {
 			l.Took(name, n)
@@ -180,6 +185,7 @@ func (l *Lanes) AskSoon() bool { return l.ask }
 // Forget makes the next look a full one. Tracking says whether Redis notifies of changes.
 func (l *Lanes) Forget(tracking bool) {
 	l.tracking, l.ask, l.known = tracking, true, false
+	l.placing, l.few = "", nil
 	clear(l.full)
 	l.lookAtAll()
 	l.sorter.changed()

@@ -26,24 +26,27 @@ type sorter struct {
 	classes   Classes
 	line      conn.Line
 	loop      *part.Loop
-	namesLost func()                                  // Redis had lost the names of lanes with jobs
-	sorted    func(queue string, lanes []resque.Lane) // jobs were moved into these lanes
-	took      func(queue string, n int)               // so many left a queue for lanes
+	namesLost func()                                         // Redis had lost the names of lanes with jobs
+	sorted    func(queue string, lanes []resque.Lane)        // jobs were moved into these lanes
+	lanesOf   func(few *resque.Sorting, lanes []resque.Lane) // of jobs that the next exchange may move
+	took      func(queue string, n int)                      // so many left a queue for lanes
 	started   bool
 
 	watched atomic.Bool // Redis notifies when a sorted queue fills, and no job is left to be sorted
 	due     atomic.Bool // a turn is taken even so
 
-	mu      sync.Mutex
-	queues  []string                       // to sort
-	stuck   []string                       // limits whose holders are to be checked
-	process string                         // the one that checks them
-	gone    []resque.Lanes                 // for the fleet to forget
-	lost    map[resque.Lanes][]resque.Lane // to be put back if they have jobs
+	mu       sync.Mutex
+	queues   []string                       // to sort
+	stuck    []string                       // limits whose holders are to be checked
+	process  string                         // the one that checks them
+	gone     []resque.Lanes                 // for the fleet to forget
+	lost     map[resque.Lanes][]resque.Lane // to be put back if they have jobs
+	unplaced *resque.Sorting                // jobs to find lanes for; nil: there are none
+	sizes    map[string]int                 // how many jobs of a queue to read at once
 
 	// of the goroutine
-	sizes map[string]int // how many jobs of a queue to read at once
-	said  logging.Once
+	next time.Time // when queues are sorted that nothing watches
+	said logging.Once
 }
 
 const (
@@ -61,8 +64,8 @@ const (
 	sortEvery = time.Second
 )
 
-func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane), took func(string, int)) *sorter {
-	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, took: took, sizes: make(map[string]int)}
+func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane), lanesOf func(*resque.Sorting, []resque.Lane), took func(string, int)) *sorter {
+	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, lanesOf: lanesOf, took: took, sizes: make(map[string]int)}
 	s.loop = part.NewLoop(b, "sorter", s.turn)
 	s.loop.End = s.line.Close
 	return s
@@ -151,9 +154,15 @@ func (s *sorter) stop() { s.loop.Stop(context.Background()) }
 
 // turn sorts until no job is left, unless Redis will notify of the next one.
 func (s *sorter) turn(ctx context.Context) (time.Duration, error) {
-	if !s.due.Swap(false) && s.watched.Load() {
+	placed, now := s.findLanes(), s.base.Clock.Now()
+	due := s.due.Swap(false)
+	if !due && s.watched.Load() {
 		return sortEvery, nil
 	}
+	if wait := s.next.Sub(now); placed && !due && wait > 0 {
+		return wait, nil
+	}
+	s.next = now.Add(sortEvery)
 	err := s.line.Do(ctx, func(c redis.Conn) error { return s.sortAll(ctx, c) })
 	if err != nil {
 		s.due.Store(true)
@@ -187,6 +196,7 @@ func (s *sorter) sortAll(ctx context.Context, c redis.Conn) error {
 	for len(queues) > 0 && ctx.Err() == nil {
 		var more []string
 		for _, q := range queues {
+			s.findLanes()
 			left, err := s.step(ctx, c, q)
 			if refused := redis.Error(""); errors.As(err, &refused) && !conn.MustRedial(err) {
 				if s.said.News(q, err.Error()) { // a key is broken; the other queues go on
@@ -249,27 +259,69 @@ func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more boo
 }
 
 // size is how many jobs of a queue to read at once.
-func (s *sorter) size(queue string) int { return max(1, s.sizes[queue]) }
+func (s *sorter) size(queue string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(1, s.sizes[queue])
+}
 
-// batch sorts jobs that were read, and reads the next ones: none where another process sorts the queue too.
-func (s *sorter) batch(ctx context.Context, c redis.Conn, queue string, jobs [][]byte) (next [][]byte, err error) {
-	n := s.size(queue)
-	bytes := 0
-	lanes, seen := make([]resque.Lane, len(jobs)), make(map[resque.Lane]bool)
+func (s *sorter) setSize(queue string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sizes[queue] = n
+}
+
+// sorts reports whether a queue is sorted.
+func (s *sorter) sorts(queue string) bool { return slices.Contains(s.queues, queue) }
+
+// few is how many jobs of a queue a look may return.
+func (s *sorter) few(queue string) int { return min(fewMost, s.size(queue)) }
+
+// place finds lanes for jobs that the next exchange may move.
+func (s *sorter) place(queue string, jobs [][]byte) {
+	s.mu.Lock()
+	s.unplaced = &resque.Sorting{Queue: queue, Jobs: jobs}
+	s.mu.Unlock()
+	s.loop.Wake()
+}
+
+// findLanes finds the lanes of the jobs that place was given. It reports whether there were some.
+func (s *sorter) findLanes() bool {
+	s.mu.Lock()
+	few := s.unplaced
+	s.unplaced = nil
+	s.mu.Unlock()
+	if few == nil {
+		return false
+	}
 	var distinct []resque.Lane
+	few.Lanes, distinct, _ = s.lanes(few.Queue, few.Jobs)
+	s.lanesOf(few, distinct)
+	return true
+}
+
+// lanes returns the lane of each job, each lane once, and how many bytes the jobs have.
+func (s *sorter) lanes(queue string, jobs [][]byte) (lanes, distinct []resque.Lane, bytes int) {
+	lanes, seen := make([]resque.Lane, len(jobs)), make(map[resque.Lane]bool)
 	for i, raw := range jobs {
 		bytes += len(raw)
-		lanes[i], _ = s.classes.Lane(queue, raw)
-		if !seen[lanes[i]] {
+		if lanes[i], _ = s.classes.Lane(queue, raw); !seen[lanes[i]] {
 			seen[lanes[i]] = true
 			distinct = append(distinct, lanes[i])
 		}
 	}
+	return lanes, distinct, bytes
+}
+
+// batch sorts jobs that were read, and reads the next ones: none where another process sorts the queue too.
+func (s *sorter) batch(ctx context.Context, c redis.Conn, queue string, jobs [][]byte) (next [][]byte, err error) {
+	n := s.size(queue)
+	lanes, distinct, bytes := s.lanes(queue, jobs)
 	switch {
 	case bytes > sortBytes:
-		s.sizes[queue] = n * sortBytes / bytes
+		s.setSize(queue, n*sortBytes/bytes)
 	case len(jobs) == n:
-		s.sizes[queue] = min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1)))
+		s.setSize(queue, min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1))))
 	}
 	moved, next, err := s.base.Store.Sort(c, queue, jobs, lanes, s.size(queue))
 	if err != nil {

@@ -16,6 +16,9 @@ func (l *Lanes) Take(name string, n, ahead int) *resque.Take {
 	t := &resque.Take{Want: n, Ahead: ahead, Numbers: l.numbers}
 	asked := l.queues[name]
 	l.lookAt(t, asked)
+	if l.placing == "" && asked.sorted && asked.unsorted == 0 && l.sorter.sorts(name) {
+		t.Heads = l.sorter.few(name)
+	}
 	for _, d := range asked.due {
 		if len(t.Lanes) < min(mostTried, n+spareTried) && d.open(l) { // each has a job, as far as is known
 			t.Lanes = append(t.Lanes, d.lane)
@@ -59,6 +62,9 @@ func (l *Lanes) Answered(x *resque.Exchange, r resque.Exchanged, now time.Time) 
 	if r.Policy != nil {
 		l.agree(r.Policy)
 	}
+	if x.Sorting != nil {
+		l.placed(x.Sorting, r.Sorted)
+	}
 	if r.Taken != nil {
 		l.taken(x.Take, r, now)
 		if r.Late {
@@ -88,7 +94,7 @@ func (l *Lanes) lookBehind() {
 func (l *Lanes) unsorted() (some, watched bool) {
 	watched = l.tracking
 	for _, q := range l.queues {
-		some = some || q.sorted && q.unsorted > 0
+		some = some || q.sorted && q.unsorted > 0 && q.name != l.placing
 		watched = watched && (!q.sorted || !q.look && q.unsorted == 0)
 	}
 	return some, watched
@@ -129,6 +135,9 @@ func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 		q.look, q.changed = q.changed || len(t.Lanes) > 0, false
 		q.unsorted = a.Waiting[i]
 		q.next = time.Time{}
+	}
+	if n := len(a.Heads); n > 0 && int64(n) == a.Waiting[0] {
+		l.found(l.queues[t.Queues[0]], a.Heads)
 	}
 	for i, look := range t.Look {
 		if a.Shown[i].Lanes == 0 {

@@ -56,6 +56,9 @@ type Exchange struct {
 	// Take runs after the rest. Want is 0 then.
 	Take *Take
 
+	// Sorting is done before Take; nil: there is none.
+	Sorting *Sorting
+
 	// Policy asks for the fleet's policy about queues, and registers the numbers of this
 	// process's limits.
 	Policy      bool
@@ -69,7 +72,7 @@ type Exchange struct {
 
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
-	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil && x.Sentry == nil &&
+	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil && x.Sorting == nil && x.Sentry == nil &&
 		len(x.Done)+len(x.Ended) == 0
 }
 
@@ -99,6 +102,7 @@ type Exchanged struct {
 	Wrote    []string  // the keys of all lists that they pushed to, and those that their verbs name
 	Late     bool      // Ended was committed last: the rest of the answer may be older
 	Taken    *Taken    // the answer to Take
+	Sorted   int       // how many jobs of Sorting were moved
 	Policy   *Policy   // where it was asked for
 	Seat     Seat      // the answer to Sentry
 }
@@ -172,6 +176,9 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
+	if err := s.sendSorting(c, x.Sorting); err != nil {
+		return err
+	}
 	if x.Take != nil && x.Take.Arm {
 		if err := s.armTake(c, x); err != nil {
 			return err
@@ -222,7 +229,7 @@ func (s Store) receiveSizes(c redis.Conn, x *Exchange) (sizes []int, err error) 
 }
 
 func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
-	if len(x.parted.apart) > 0 || x.Policy || x.Take != nil || x.Sentry != nil {
+	if len(x.parted.apart) > 0 || x.Policy || x.Take != nil || x.Sorting != nil || x.Sentry != nil {
 		return s.receiveAll(c, x)
 	}
 	if x.Arm {
@@ -291,6 +298,10 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	if x.Policy && err == nil {
 		policy, broken, err = s.receivePolicy(c, x)
 	}
+	sorted := 0
+	if err == nil {
+		sorted, err = receiveSorting(c, x.Sorting)
+	}
 	if x.Take != nil && x.Take.Arm && err == nil {
 		if _, err = c.Receive(); err == nil {
 			_, err = c.Receive()
@@ -327,7 +338,7 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 			out.Broken = append(out.Broken, out.Taken.Broken...)
 		}
 	}
-	out.Seat = x.seat(sentry)
+	out.Seat, out.Sorted = x.seat(sentry), sorted
 	out.Policy, out.Broken = policy, append(out.Broken, broken...)
 	return out, err
 }

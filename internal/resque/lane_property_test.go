@@ -39,6 +39,7 @@ type laneRun struct {
 	jobs  int
 	procs []*laneProc
 	place map[string]string // jobs that have ended, and how
+	shown *Sorting          // what a look has shown of the queue
 }
 
 type laneProc struct {
@@ -134,6 +135,7 @@ func (l *laneRun) take(t *rapid.T) {
 	for _, tenant := range rapid.Permutation([]string{"a:", "b:", "c:", "nothing:"}).Draw(t, "lanes") {
 		x.Take.Lanes = append(x.Take.Lanes, l.lane(tenant))
 	}
+	l.shown, x.Sorting, x.Take.Heads = nil, l.shown, rapid.IntRange(0, 3).Draw(t, "heads")
 	lost := rapid.SampledFrom([]string{"", "", "answer", "request"}).Draw(t, "lost")
 	if lost != "request" {
 		l.must(l.w.s.Send(l.w.c, x))
@@ -143,6 +145,12 @@ func (l *laneRun) take(t *rapid.T) {
 			l.place[payload] = how
 		}
 		p.held = append(keep, out.Jobs...)
+		if heads := out.Taken.Heads; len(heads) > 0 { // another exchange moves them, perhaps when others have
+			l.shown = &Sorting{Queue: "low", Jobs: heads}
+			for _, raw := range heads {
+				l.shown.Lanes = append(l.shown.Lanes, l.lane(string(raw)))
+			}
+		}
 		for _, j := range out.Jobs {
 			p.last = max(p.last, j.Ticket)
 		}

@@ -23,6 +23,7 @@ type Take struct {
 	Limits []Limit  // report also whether these are used up
 	Look   []Look   // report which of these are next
 	Queues []string // report how many jobs of these are not sorted yet
+	Heads  int      // return at most so many of those of the first one
 	Arm    bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
 
 	texts []string // of all limits, each once
@@ -44,6 +45,7 @@ type Taken struct {
 	Full    map[string]int64 // limits, as text, that are used up; until when in µs, 0: until a job ends
 	Shown   []Shown          // in the order of Look
 	Waiting []int64          // in the order of Queues
+	Heads   [][]byte         // the first jobs that are not sorted
 	Broken  []KeyError       // also limits whose numbers are wrong
 }
 
@@ -114,6 +116,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	for _, q := range t.Queues {
 		c.Arg(c.Key(s.KeyOfQueue(q)))
 	}
+	c.Arg(t.Heads)
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	return append(c.keys, c.argv...)
 }
@@ -188,7 +191,7 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	if err := statusError(status); err != nil {
 		return err
 	}
-	if len(r) != 8 {
+	if len(r) != 9 {
 		return fmt.Errorf("take: unexpected answer %v", reply)
 	}
 	flags, _ := redis.String(r[1], nil)
@@ -224,6 +227,7 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	if len(taken.Shown) != len(t.Look) || len(taken.Waiting) != len(t.Queues) {
 		return fmt.Errorf("take: unexpected answer %v", reply)
 	}
+	taken.Heads, _ = redis.ByteSlices(r[8], nil)
 	broken, _ := redis.Strings(r[7], nil)
 	for i := 0; i+1 < len(broken); i += 2 {
 		taken.Broken = append(taken.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})

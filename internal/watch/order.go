@@ -194,6 +194,7 @@ func (o *Order) Plan(x *resque.Exchange, want, idle int, now time.Time) {
 	if o.unpause(); want > 0 && !o.paused && !o.lanes.AskPolicy(x) {
 		o.ask(x, want, min(want, idle), now)
 	}
+	o.lanes.Sorting(x)
 	x.Sizes = o.skip.unmeasured()
 	o.post(x, want, now)
 }

@@ -12,9 +12,10 @@
 --         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
 --         has, and two for each limit, the higher one first: which
 --       turns: key, how many lanes to show   |   queue: key
+--       and how many jobs of the first queue to return
 -- Returns {'ok', flags as an exchange's, now, {lane, payload, lane, payload… by ticket},
 --       {limit that is used up, until when or 0…}, {{how many lanes, {name, turn…}}…},
---       {jobs in the queue…}, {key, error…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
+--       {jobs in the queue…}, {key, error…}, {job at the first queue's head…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
 --
 -- A lane's turn is when it was last taken from or got its first job: the lane served longest
 -- ago is next. 'wait' is a rate of one lane only. It puts off the lane's turn until there is a
@@ -289,7 +290,13 @@ for i = 1, number() do
   local key, most = number(), number()
   shown[i] = {try(key, 'ZCARD') or 0, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
 end
-for i = 1, number() do waiting[i] = try(number(), 'LLEN') or 0 end
+local queue
+for i = 1, number() do
+  local key = number()
+  waiting[i], queue = try(key, 'LLEN') or 0, queue or key
+end
+local heads, most = {}, number()
+if most > 0 and waiting[1] > 0 then heads = try(queue, 'LRANGE', 0, most - 1) or {} end
 local flags = (paused and 'p' or '') .. (fenced and 'f' or '')
 if #taken > 0 and redis.call('EXISTS', KEYS[6]) == 1 then flags = flags .. 's' end
-return {'ok', flags, text(now), taken, full, shown, waiting, errors}
+return {'ok', flags, text(now), taken, full, shown, waiting, errors, heads}
