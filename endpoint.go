@@ -84,7 +84,6 @@ func (e *endpoint) init(work bool) (*client, error) {
 	if e.closed && !work {
 		return nil, ErrClosed
 	}
-	settings := e.settings
 	if e.command != nil && (e.client == nil || work) {
 		if err := e.command.Parse(os.Args[1:], e.configured || !work); err != nil {
 			return nil, err
@@ -93,7 +92,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	if e.client != nil && (!work || e.fleet != nil) {
 		return e.client, nil
 	}
-	c, err := e.resolve(settings, work)
+	c, err := e.resolve(e.settings, work)
 	if err != nil {
 		return nil, err
 	}
