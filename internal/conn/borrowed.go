@@ -89,7 +89,15 @@ func (l *borrowed) Do(cmd string, args ...any) (any, error) {
 	if err := l.before(cmd); err != nil {
 		return nil, err
 	}
-	return l.check(l.conn.Do(cmd, args...))
+	reply, err := l.check(l.conn.Do(cmd, args...))
+	if replies, ok := reply.([]any); ok && cmd == "" { // to what was sent before
+		for _, r := range replies {
+			if refused, no := r.(redis.Error); no {
+				_, _ = l.check(nil, refused)
+			}
+		}
+	}
+	return reply, err
 }
 
 func (l *borrowed) Send(cmd string, args ...any) error {

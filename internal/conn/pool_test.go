@@ -49,6 +49,8 @@ type fakeConn struct {
 	closed atomic.Bool
 	err    error
 	sent   []string
+
+	replies []any // to what was sent
 }
 
 func (c *fakeConn) Close() error {
@@ -72,6 +74,9 @@ func (c *fakeConn) Do(cmd string, _ ...any) (any, error) {
 		return nil, io.EOF
 	}
 	c.sent = append(c.sent, cmd)
+	if cmd == "" && c.replies != nil {
+		return c.replies, nil
+	}
 	return "OK", nil
 }
 func (c *fakeConn) Send(cmd string, args ...any) error { _, err := c.Do(cmd, args...); return err }
@@ -285,6 +290,10 @@ func TestPoolDropsTheBroken(t *testing.T) {
 			func(c redis.Conn) { _, _ = c.Do("MULTI") },
 			func(c redis.Conn) { _, _ = c.Do("WATCH", "x") },
 			func(c redis.Conn) { _, _ = c.(*borrowed).check(nil, redis.Error("READONLY You can't write")) },
+			func(c redis.Conn) {
+				c.(*borrowed).conn.(*fakeConn).replies = []any{"OK", redis.Error("READONLY You can't write")}
+				_, _ = c.Do("")
+			},
 		} {
 			c := take(t, p)
 			dead := c.(*borrowed).conn.(*fakeConn)

@@ -179,7 +179,7 @@ func (g *Coalescer) run() {
 				}
 			}()
 			return c.Pool.Do(ctx, func(on redis.Conn) error {
-				all, t := g.take(stop)
+				all, t := g.take(c.Types, stop)
 				n = len(all)
 				return g.ride(on, c, all, t)
 			})
@@ -204,8 +204,8 @@ func (g *Coalescer) run() {
 }
 
 // take takes pushes off that go in one call.
-func (g *Coalescer) take(stop context.CancelFunc) (all []*rider, t *resque.Together) {
-	t = new(resque.Together)
+func (g *Coalescer) take(types *resque.Types, stop context.CancelFunc) (all []*rider, t *resque.Together) {
+	t = &resque.Together{Types: types}
 	with := &ride{stop: stop}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -65,7 +65,7 @@ func (g *gated) pass() error {
 
 func (g *gated) Do(command string, args ...any) (any, error) {
 	reply, err := g.Conn.Do(command, args...)
-	if strings.HasPrefix(command, "EVAL") && err == nil {
+	if (strings.HasPrefix(command, "EVAL") || command == "" && reply != nil) && err == nil {
 		if err := g.pass(); err != nil {
 			return nil, err
 		}

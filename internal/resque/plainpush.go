@@ -15,7 +15,7 @@ import (
 const (
 	// fewestPlain is from how many plain jobs of one queue on a push goes without a script: of fewer, MULTI and EXEC cost more than
 	// they save.
-	fewestPlain = 32
+	fewestPlain = 16
 	// typesFor is how long Types believes what a script has proven.
 	typesFor = time.Second
 )
@@ -100,11 +100,27 @@ func (s Store) pushMany(c redis.Conn, b *Bulk) (done bool, err error) {
 		return false, nil
 	}
 	b.pushed, b.units[0].over = 1, true
-	if isNamed { // not with %w: the call must not be made again
-		return true, fmt.Errorf("%s are in the list %s, so do not enqueue them again; but %s could not take the queue's name, without which workers of all queues "+
-			"do not find it; repair that key: %v", Plural(len(b.jobs), "job"), key, names, named)
+	if isNamed {
+		return true, &unnamedError{len(b.jobs), key, names, named}
 	}
 	return true, nil
+}
+
+// unnamedError says that jobs were pushed whose queue has no name in the set of queues. It does not wrap why: the call must not be made
+// again.
+type unnamedError struct {
+	jobs       int
+	key, names string
+	why        redis.Error
+}
+
+func (e *unnamedError) Error() string {
+	are, them := "are", "them"
+	if e.jobs == 1 {
+		are, them = "is", "it"
+	}
+	return fmt.Sprintf("%s %s in the list %s, so do not enqueue %s again; but %s could not take the queue's name, without which workers of all queues "+
+		"do not find it; repair that key: %v", Plural(e.jobs, "job"), are, e.key, them, e.names, e.why)
 }
 
 // manyArgs returns the commands that push many jobs of one queue.
@@ -126,23 +142,25 @@ func (b *Bulk) manyArgs(key, names string) (commands [][]any) {
 // transaction runs commands as one. Nothing of them was done if it is refused. An error of the connection leaves that open. begun is
 // false if Redis let no transaction begin, and so carried out each command by itself.
 func transaction(c redis.Conn, commands ...[]any) (replies []any, begun bool, refused, err error) {
-	commands = append(append([][]any{{"MULTI"}}, commands...), []any{"EXEC"})
+	err = c.Send("MULTI")
 	for _, command := range commands {
-		if err := c.Send(command[0].(string), command[1:]...); err != nil {
-			return nil, false, nil, err
+		if err == nil {
+			err = c.Send(command[0].(string), command[1:]...)
 		}
 	}
-	if err := c.Flush(); err != nil {
+	if err == nil {
+		err = c.Send("EXEC")
+	}
+	if err != nil {
 		return nil, false, nil, err
 	}
-	for range commands {
-		reply, err := c.Receive()
-		if isRefusal(err) {
-			reply = err
-		} else if err != nil {
-			return nil, false, nil, err
-		}
-		replies = append(replies, reply)
+	all, err := c.Do("") // sends them, and returns all replies, those of errors too
+	if err != nil {
+		return nil, false, nil, err
+	}
+	replies, _ = all.([]any)
+	if len(replies) != len(commands)+2 {
+		return nil, false, nil, ErrAnswer
 	}
 	last := len(replies) - 1
 	if _, no := replies[0].(error); no {

@@ -90,8 +90,8 @@ func TestPushManyAfterAChange(t *testing.T) {
 		there  bool
 	}{
 		"nothing":             {nil, nil, true},
-		"the queue":           {[][]any{{"DEL", "resque:queue:q"}, {"SET", "resque:queue:q", "x"}}, []string{"WRONGTYPE", "64 jobs to queue q"}, false},
-		"the names":           {[][]any{{"DEL", "resque:queues"}, {"SET", "resque:queues", "x"}}, []string{"WRONGTYPE", "64 jobs are in the list resque:queue:q", "do not enqueue them again", "resque:queues"}, true},
+		"the queue":           {[][]any{{"DEL", "resque:queue:q"}, {"SET", "resque:queue:q", "x"}}, []string{"WRONGTYPE", "32 jobs to queue q"}, false},
+		"the names":           {[][]any{{"DEL", "resque:queues"}, {"SET", "resque:queues", "x"}}, []string{"WRONGTYPE", "32 jobs are in the list resque:queue:q", "do not enqueue them again", "resque:queues"}, true},
 		"both":                {[][]any{{"FLUSHALL"}, {"SET", "resque:queues", "x"}, {"SET", "resque:queue:q", "x"}}, []string{"WRONGTYPE"}, false},
 		"what lies beside":    {[][]any{{"SET", "resque:go:cancelled", "x"}}, nil, true},
 		"memory":              {[][]any{{"CONFIG", "SET", "maxmemory", "1"}}, []string{"OOM"}, false},
@@ -164,7 +164,12 @@ func TestPushManyOverABrokenConnection(t *testing.T) {
 // breaking is a connection that breaks before an answer.
 type breaking struct{ redis.Conn }
 
-func (breaking) Receive() (any, error) { return nil, io.EOF }
+func (b breaking) Do(command string, args ...any) (any, error) {
+	if _, err := b.Conn.Do(command, args...); err != nil {
+		return nil, err
+	}
+	return nil, io.EOF
+}
 
 // replied is a connection with the answers of Redis to a transaction. said is what came after them.
 type replied struct {
@@ -174,19 +179,13 @@ type replied struct {
 }
 
 func (r *replied) Send(string, ...any) error { return nil }
-func (r *replied) Flush() error              { return nil }
 func (r *replied) Close() error              { r.said = append(r.said, "closed"); return nil }
 func (r *replied) Do(command string, _ ...any) (any, error) {
+	if command == "" {
+		return r.replies, nil
+	}
 	r.said = append(r.said, command)
 	return "OK", nil
-}
-func (r *replied) Receive() (any, error) {
-	reply := r.replies[0]
-	r.replies = r.replies[1:]
-	if err, no := reply.(error); no {
-		return nil, err
-	}
-	return reply, nil
 }
 
 // A transaction that EXEC has given up is over: its connection serves on, so that the script says what was wrong.
@@ -199,5 +198,43 @@ func TestTransactionGivenUp(t *testing.T) {
 	c = &replied{replies: []any{"OK", "QUEUED", redis.Error("NOPERM no exec")}}
 	if _, begun, refused, err := transaction(c, []any{"RPUSH", "q", "j"}); !begun || refused == nil || err != nil || !slices.Equal(c.said, []string{"DISCARD"}) {
 		t.Errorf("begun %t, refused %v, error %v; then %q", begun, refused, err, c.said)
+	}
+}
+
+// Plain jobs of callers who do not know each other go without the script too, and each of these learns of its own job that the queue has no
+// name.
+func TestPushTogetherWithoutScript(t *testing.T) {
+	a := newAdmin(t)
+	for _, named := range []bool{true, false} {
+		a.Do(t, "FLUSHALL")
+		types := new(Types)
+		all := &Together{Types: types}
+		for i := range fewestPlain {
+			b := new(Bulk)
+			if err := b.Add("q", "J", []any{i}); err != nil || !all.Add(b) {
+				t.Fatal(err)
+			}
+		}
+		types.permit(true)
+		proven(types)
+		if !named {
+			a.Do(t, "SET", "resque:queues", "x")
+		}
+		monitor := a.Monitor(t)
+		errs, soft := a.PushTogether(a.c, all)
+		if said := monitor.Commands(); len(said) != 4 || !strings.EqualFold(said[0][0], "MULTI") || len(soft) > 0 {
+			t.Errorf("commands %q, soft %v", said, soft)
+		}
+		for i, err := range errs {
+			if one := all.of[i]; !one.Done() || one.InDoubt() || named != (err == nil) {
+				t.Errorf("job %d: done %t, in doubt %t, %v", i, one.Done(), one.InDoubt(), err)
+			}
+			if err != nil && (!strings.Contains(err.Error(), "1 job is in the list resque:queue:q, so do not enqueue it again") || !strings.Contains(err.Error(), "WRONGTYPE")) {
+				t.Errorf("job %d: %v", i, err)
+			}
+		}
+		if n := a.Int(t, "LLEN", "resque:queue:q"); n != fewestPlain {
+			t.Errorf("%d jobs", n)
+		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 // Together is calls of one job each, of callers who do not know each other, that go to Redis as one call. The zero value is
 // ready. It is for one goroutine.
 type Together struct {
+	Types *Types // as that of a Bulk
+
 	bulk Bulk
 	of   []*Bulk
 }
@@ -65,6 +67,7 @@ func (b *Bulk) join(other *Bulk) {
 // the soft effects that Redis refused.
 func (s Store) PushTogether(c redis.Conn, t *Together) (errs []error, soft []KeyError) {
 	b := &t.bulk
+	b.Types = t.Types
 	err := s.pushBulk(c, b)
 	errs = make([]error, len(t.of))
 	for i, one := range t.of {
@@ -78,20 +81,29 @@ func (s Store) PushTogether(c redis.Conn, t *Together) (errs []error, soft []Key
 			continue
 		case u.err == nil:
 			one.pushed = 1
-			errs[i] = one.few(err)
+			errs[i] = one.ownOf(err)
 		}
 		to.over, to.err = true, u.err
 	}
 	return errs, b.soft
 }
 
-// few returns the *ReplicasError of the call, if that is what err says of all calls.
-func (b *Bulk) few(err error) error {
-	var all *ReplicasError
-	if !errors.As(err, &all) {
+// ownOf returns what an error of all calls, whose jobs were pushed, says of this one.
+func (b *Bulk) ownOf(err error) error {
+	if err == nil {
 		return nil
 	}
-	one := *all
-	one.To, one.Jobs = b.to(), len(b.jobs)
-	return &one
+	var few *ReplicasError
+	if errors.As(err, &few) {
+		one := *few
+		one.To, one.Jobs = b.to(), len(b.jobs)
+		return &one
+	}
+	var unnamed *unnamedError
+	if errors.As(err, &unnamed) {
+		one := *unnamed
+		one.jobs = len(b.jobs)
+		return b.wrap(&one)
+	}
+	return nil
 }
