@@ -318,6 +318,10 @@ func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 			err = errors.Join(err, producer.About(class, r.Err))
 		}
 	}
+	if err == nil {
+		l.client.Free(l.call)
+		return receipts, nil
+	}
 	return receipts, prefix.Of(err)
 }
 

@@ -121,7 +121,7 @@ func (e *endpoint) init(work bool) (*client, error) {
 	e.client = &client{
 		Client: producer.Client{
 			Pool: conn.NewPool(dialer, c.Connections), Store: c.store(), Retries: c.dial().Options().ConnectTimeout,
-			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Coalescer: new(producer.Coalescer), Types: new(resque.Types), Releases: new(producer.Releases), Hearer: heard, Meter: e.meter,
+			Style: c.style, MaxPayload: c.MaxPayload, Clock: e.registry.trial.Frozen(), Sent: e.registry.trial.Recorder(), Coalescer: new(producer.Coalescer), Types: new(resque.Types), Spares: new(producer.Spares), Releases: new(producer.Releases), Hearer: heard, Meter: e.meter,
 			Soft: func(k resque.KeyError) {
 				log.Warn("a key was not written with a push", "key", k.Key, "error", k.Reason)
 			},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -66,6 +67,8 @@ type Call struct {
 	keeps    bool        // the jobs are kept for Client.Sent
 	sent     []Sent
 
+	rider rider // the call while it goes with others
+
 	// Room for one job, which most calls have.
 	one     [1]Receipt
 	oneName [1]string
@@ -79,13 +82,42 @@ func NewCall(set *outcome.Set, style payload.Style, most, jobs int) *Call {
 
 // NewCall returns an empty call with the client's style and limit.
 func (c *Client) NewCall(set *outcome.Set, jobs int) *Call {
-	call := NewCall(set, c.Style, c.MaxPayload, jobs)
+	call := c.Spares.take()
+	if call == nil {
+		call = &Call{prefix: c.Store.KeyOfQueue("")}
+	}
+	call.set, call.jobs, call.bulk.Style, call.bulk.Most = set, jobs, c.Style, c.MaxPayload
 	call.heard = c.Hearer != nil && c.Hearer.Wants()
 	call.keep = c.Buffer != nil || call.heard || c.Meter != nil
-	call.prefix = c.Store.KeyOfQueue("")
 	call.clock, call.keeps = c.Clock, c.Sent != nil
 	call.bulk.Types = c.Types
 	return call
+}
+
+// Spares keeps calls that are over, whose memory the next calls of the same Client use. It is safe for concurrent use.
+type Spares struct{ calls sync.Pool }
+
+// take returns an empty call with its prefix, or nil.
+func (s *Spares) take() *Call {
+	if s == nil {
+		return nil
+	}
+	call, _ := s.calls.Get().(*Call)
+	return call
+}
+
+// Free takes a call back that was sent without an error. Neither the call nor its receipts may be used after that.
+func (c *Client) Free(call *Call) {
+	if c.Spares == nil || c.Buffer != nil || call.keeps { // the buffer's goroutine may have it
+		return
+	}
+	done := call.rider.done
+	clear(call.receipts)
+	clear(call.names)
+	call.bulk.Reset()
+	call.rider = rider{done: done}
+	call.set, call.receipts, call.queue, call.own, call.names, call.clock = nil, nil, "", "", nil, nil
+	c.Spares.calls.Put(call)
 }
 
 // Sent is a job as it was pushed: what became of the Push, its payload, and the id of the job that it replaced.

@@ -42,9 +42,10 @@ type Coalescer struct {
 	began   time.Time // the last of them
 	slow    bool      // the last call that ended took longer than patience
 	came    uint64    // riders, in all
+	spare   *ride     // to be used again; nil: there is none
 }
 
-// rider is a push that goes with others.
+// rider is a push that goes with others. It is part of its call.
 type rider struct {
 	*Call
 	client *Client
@@ -54,10 +55,15 @@ type rider struct {
 	done   chan error // has room for one: what Redis said, or errAlone
 }
 
-// ride is a call of several pushes.
+// ride is a call of several pushes. Its memory is used for one call after the other.
 type ride struct {
-	hear int // callers that wait for the answer; guarded by the mutex of the Coalescer
-	stop context.CancelFunc
+	all  []*rider
+	jobs resque.Together
+
+	// Guarded by the mutex of the Coalescer.
+	hear int        // callers that wait for the answer
+	on   redis.Conn // nil: the call is over, or given up
+	lost bool       // the last caller has left, and the connection is being closed
 }
 
 // joins reports whether a call may go with others.
@@ -99,7 +105,11 @@ func (g *Coalescer) enter(ctx context.Context, c *Client, call *Call) *rider {
 		return nil
 	}
 	g.came++
-	r := &rider{Call: call, client: c, place: g.came, came: now, done: make(chan error, 1)}
+	r := &call.rider
+	if r.done == nil {
+		r.done = make(chan error, 1)
+	}
+	r.Call, r.client, r.place, r.came, r.with = call, c, g.came, now, nil
 	g.waiting = append(g.waiting, r)
 	if beside {
 		g.calls++
@@ -152,18 +162,28 @@ func (g *Coalescer) leave(ctx context.Context, r *rider) (left bool, err error) 
 		g.waiting = slices.DeleteFunc(g.waiting, func(other *rider) bool { return other == r })
 		return true, prefix.Of(why)
 	}
-	if r.with.hear--; r.with.hear == 0 {
-		r.with.stop()
+	if r.with.hear--; r.with.hear == 0 && r.with.on != nil {
+		go r.with.on.Close() // by TLS it may wait
+		r.with.on, r.with.lost = nil, true
 	}
 	return true, unconfirmed{prefix.Of(r.bulk.About(why))}
 }
 
 // run makes calls of what waits, until nothing does.
 func (g *Coalescer) run() {
+	g.mu.Lock()
+	with := g.spare
+	g.spare = nil
+	g.mu.Unlock()
+	if with == nil {
+		with = new(ride)
+	}
 	for {
 		g.mu.Lock()
 		if len(g.waiting) == 0 {
 			g.calls--
+			with.jobs.Reset(nil)
+			g.spare = with
 			g.mu.Unlock()
 			return
 		}
@@ -171,20 +191,19 @@ func (g *Coalescer) run() {
 		g.mu.Unlock()
 
 		n := 0
-		ctx, stop := context.WithCancel(context.Background())
 		err := func() (err error) {
 			defer func() {
 				if n == 0 && recover() != nil { // the program's Dialer has: let it do so where each caller dials for itself
 					err = errAlone
 				}
 			}()
-			return c.Pool.Do(ctx, func(on redis.Conn) error {
-				all, t := g.take(c.Types, stop)
-				n = len(all)
-				return g.ride(on, c, all, t)
+			return c.Pool.Do(context.Background(), func(on redis.Conn) error {
+				g.take(with, c.Types, on)
+				n = len(with.all)
+				defer g.over(with, on)
+				return g.ride(on, c, with)
 			})
 		}()
-		stop()
 
 		g.mu.Lock()
 		g.slow = clock.Since(clock.System, g.began) > patience
@@ -203,32 +222,44 @@ func (g *Coalescer) run() {
 	}
 }
 
-// take takes pushes off that go in one call.
-func (g *Coalescer) take(types *resque.Types, stop context.CancelFunc) (all []*rider, t *resque.Together) {
-	t = &resque.Together{Types: types}
-	with := &ride{stop: stop}
+// take takes pushes off that go in one call on a connection.
+func (g *Coalescer) take(with *ride, types *resque.Types, on redis.Conn) {
+	with.jobs.Reset(types)
+	with.all = with.all[:0]
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	bytes := 0
 	rest := g.waiting[:0]
 	for _, r := range g.waiting {
-		if len(all) == mostTogether || bytes+r.bulk.Size() > mostTogetherBytes || !t.Add(&r.bulk) {
+		if len(with.all) == mostTogether || bytes+r.bulk.Size() > mostTogetherBytes || !with.jobs.Add(&r.bulk) {
 			rest = append(rest, r)
 			continue
 		}
 		bytes += r.bulk.Size()
 		r.with = with
-		all = append(all, r)
+		with.all = append(with.all, r)
 	}
 	clear(g.waiting[len(rest):])
 	g.waiting = rest
-	with.hear = len(all)
+	with.hear, with.on, with.lost = len(with.all), on, false
 	g.began = clock.System.Now()
-	return all, t
+}
+
+// over is called when a call is over, before its connection is given back. A connection that is being closed serves no other call.
+func (g *Coalescer) over(with *ride, on redis.Conn) {
+	g.mu.Lock()
+	lost := with.lost
+	with.on = nil
+	g.mu.Unlock()
+	clear(with.all)
+	if lost {
+		_ = on.Close()
+	}
 }
 
 // ride pushes the jobs of several calls on a connection, and answers to their callers.
-func (g *Coalescer) ride(on redis.Conn, c *Client, all []*rider, t *resque.Together) (err error) {
+func (g *Coalescer) ride(on redis.Conn, c *Client, with *ride) (err error) {
+	all := with.all
 	if len(all) == 0 {
 		return nil
 	}
@@ -238,7 +269,7 @@ func (g *Coalescer) ride(on redis.Conn, c *Client, all []*rider, t *resque.Toget
 			return err
 		}
 	}
-	errs, soft := c.Store.PushTogether(on, t)
+	errs, soft := c.Store.PushTogether(on, &with.jobs)
 	if c.Soft != nil {
 		for _, e := range soft {
 			c.Soft(e)

@@ -66,7 +66,7 @@ func TestPushesAmongFaults(t *testing.T) {
 					within = time.Duration(rand.IntN(20)+1) * time.Millisecond
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), within)
-				receipts, err := l.client.Enqueue(ctx, l.set, []outcome.Push{{Queue: queue, Name: "C", Args: []any{name}, Options: opts}})
+				receipts, err := enqueueFreed(ctx, l.client, l.set, outcome.Push{Queue: queue, Name: "C", Args: []any{name}, Options: opts})
 				cancel()
 				l.mu.Lock()
 				l.ends[name] = end{receipts, err}

@@ -31,7 +31,7 @@ func setup(t testing.TB, server *redistest.Server, connections int, features ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Client{Pool: conn.NewPool(dialer, connections), Store: resque.New(""), Retries: 10 * time.Second, Types: new(resque.Types)}
+	c := &Client{Pool: conn.NewPool(dialer, connections), Store: resque.New(""), Retries: 10 * time.Second, Types: new(resque.Types), Spares: new(Spares)}
 	t.Cleanup(func() { c.Pool.Close(errors.New("closed")) })
 	deps := outcome.Deps{Base: part.Base{Store: c.Store, Clock: clock.System}, Time: clock.System, Do: c.Pool.Do}
 	return c, outcome.New(deps, nil, append(features, expiry.New, unique.New)...)

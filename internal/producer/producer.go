@@ -30,6 +30,8 @@ type Client struct {
 
 	Types *resque.Types // has many plain jobs of one queue pushed without a script; nil: a script pushes them
 
+	Spares *Spares // calls that are used again; nil: each call is a new one
+
 	Buffer *Buffer     // keeps calls while Redis is away; nil: none does
 	Clock  clock.Clock // of a test, by which jobs are for later; nil: the system's
 

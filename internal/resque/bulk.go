@@ -133,6 +133,21 @@ type Verdict struct {
 	Why      error    // else: why it was not pushed; nil is ErrGuard
 }
 
+// mostKept is how many bytes of room Reset keeps.
+const mostKept = 1 << 20
+
+// Reset makes b as good as new, and keeps its memory.
+func (b *Bulk) Reset() {
+	clear(b.units)
+	clear(b.queues)
+	clear(b.beside)
+	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0]}
+	if cap(b.buf) > mostKept {
+		room = Bulk{}
+	}
+	*b = room
+}
+
 // Grow makes room for n more jobs of the average size of those added.
 func (b *Bulk) Grow(n int) {
 	b.jobs = slices.Grow(b.jobs, n)

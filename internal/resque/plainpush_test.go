@@ -208,7 +208,8 @@ func TestPushTogetherWithoutScript(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		a.Do(t, "FLUSHALL")
 		types := new(Types)
-		all := &Together{Types: types}
+		all := new(Together)
+		all.Reset(types)
 		for i := range fewestPlain {
 			b := new(Bulk)
 			if err := b.Add("q", "J", []any{i}); err != nil || !all.Add(b) {

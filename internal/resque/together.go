@@ -12,10 +12,18 @@ import (
 // Together is calls of one job each, of callers who do not know each other, that go to Redis as one call. The zero value is
 // ready. It is for one goroutine.
 type Together struct {
-	Types *Types // as that of a Bulk
-
 	bulk Bulk
 	of   []*Bulk
+	errs []error
+}
+
+// Reset makes t as good as new, with Types as that of a Bulk, and keeps its memory.
+func (t *Together) Reset(types *Types) {
+	t.bulk.Reset()
+	t.bulk.Types = types
+	clear(t.of)
+	clear(t.errs)
+	t.of, t.errs = t.of[:0], t.errs[:0]
 }
 
 // Single reports whether there is one job, as Together wants.
@@ -62,14 +70,14 @@ func (b *Bulk) join(other *Bulk) {
 	b.take(u)
 }
 
-// Push pushes the jobs. Each call is then as if PushBulk had pushed it alone, and errs has what that would have returned. A call
+// Push pushes the jobs. Each call is then as if PushBulk had pushed it alone, and errs has what that would have returned; it is valid until Reset. A call
 // that is neither Done nor InDoubt, but has an error, was not pushed, perhaps because of another one: it may be made again. soft are
 // the soft effects that Redis refused.
 func (s Store) PushTogether(c redis.Conn, t *Together) (errs []error, soft []KeyError) {
 	b := &t.bulk
-	b.Types = t.Types
 	err := s.pushBulk(c, b)
-	errs = make([]error, len(t.of))
+	errs = slices.Grow(t.errs, len(t.of))[:len(t.of)]
+	t.errs = errs
 	for i, one := range t.of {
 		u := &b.units[b.jobs[i].unit]
 		to := &one.units[0]
