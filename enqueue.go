@@ -121,9 +121,10 @@ type enqueueOptions struct {
 	id     string
 	at     time.Time // zero: now
 	in     time.Duration
-	resque bool   // at is for resque-scheduler's schedule
-	traced bool   // the job carries a trace, unless that schedule has it
-	step   asStep // nil: the job is no step of a workflow
+	resque bool             // at is for resque-scheduler's schedule
+	traced bool             // the job carries a trace, unless that schedule has it
+	step   asStep           // nil: the job is no step of a workflow
+	spare  *outcome.Options // empty, for the next job; nil: there is none
 }
 
 // asStep is what a job has as a step of a workflow. check returns why the options cannot be those of a step.
@@ -153,13 +154,14 @@ func (o *options) onEnqueue(option EnqueueOption) {
 	o.Add(of.First)
 }
 
-// push fills in a job for the producer. classOf finds the class of a name, and o is room for the job's options.
+// push fills in a job for the producer. classOf finds the class of a name, and o is room for the job's options. What p and o have of the job
+// before, which is in its call, is overwritten.
 func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push, o *enqueueOptions) error {
 	if item.Job == nil {
 		return producer.ErrNoJob
 	}
 	job := item.Job.Payload
-	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job}
+	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job, Beside: p.Beside[:0]}
 	if len(item.Options) > 0 {
 		return pushWith(item.Options, p, o, nil)
 	}
@@ -180,7 +182,9 @@ func queueOf(class *outcome.Class) string {
 
 // pushWith is push for a job with options, or for a step.
 func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asStep) error {
-	p.Options = new(outcome.Options)
+	if p.Options = o.spare; p.Options == nil {
+		p.Options = new(outcome.Options)
+	}
 	o.Reset()
 	*o = enqueueOptions{Mistakes: o.Mistakes, to: p.Options, step: step}
 	for i, opt := range opts {
@@ -188,6 +192,9 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asS
 			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
 		}
 		opt.enqueue(o)
+	}
+	if step == nil && p.Options.Empty() {
+		o.spare, p.Options = p.Options, nil
 	}
 	if p.Step = step != nil; p.Class == nil {
 		p.Class = o.class

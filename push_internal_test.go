@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/goworker/goworker/internal/outcome"
+	"github.com/goworker/goworker/internal/resque"
 )
 
 // Features see whether the program chose the job's id.
@@ -20,5 +21,20 @@ func TestPushSaysWhoChoseTheID(t *testing.T) {
 		if err := push(class, &Item{Job: NewJob("q", "C"), Options: tt.opts}, p, new(enqueueOptions)); err != nil || p.Chosen != tt.chosen || p.Chosen != (p.ID == "x") {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
+	}
+}
+
+// The jobs of a call use the same room one after the other, so that an id costs one allocation: that of its option.
+func TestPushUsesItsRoomAgain(t *testing.T) {
+	item := Item{NewJob("q", "C"), []EnqueueOption{WithID("a")}}
+	p, o := new(outcome.Push), new(enqueueOptions)
+	n := testing.AllocsPerRun(100, func() {
+		if err := push(func(string) *outcome.Class { return nil }, &item, p, o); err != nil || p.ID != "a" || len(p.Beside) > 0 {
+			t.Fatal(err, p)
+		}
+		p.Beside = append(p.Beside, resque.Effect{})
+	})
+	if n > 1 {
+		t.Errorf("%v allocations", n)
 	}
 }

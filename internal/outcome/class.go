@@ -46,6 +46,9 @@ type option struct {
 
 func (o *Options) bag() *Options { return o }
 
+// Empty reports whether there is none.
+func (o *Options) Empty() bool { return len(o.all) == 0 }
+
 // Optioned has options: a *Class, or *Options.
 type Optioned interface{ bag() *Options }
 

@@ -192,6 +192,7 @@ func (c *Call) add(p *outcome.Push) error {
 	p.Payload = nil
 	if c.keeps {
 		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
+		p.Beside = nil // its memory is the kept job's
 	}
 	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
 }

@@ -26,6 +26,12 @@ func CancelledID(id string) string { return "j:" + id }
 // CancelledPlace is the entry of a job by its queue and its id, which only that queue knows.
 func CancelledPlace(queue, id string) string { return "p:" + PlaceOf(queue, id) }
 
+// CancelledBoth are CancelledID and CancelledPlace, in one piece of memory.
+func CancelledBoth(queue, id string) (byID, byPlace string) {
+	both := "j:" + id + "p:" + JobPrefix(queue) + id
+	return both[:2+len(id)], both[2+len(id):]
+}
+
 // CancelledTicket is the entry of a job by the process and the ticket under which that has it.
 func CancelledTicket(process string, ticket int64) string {
 	return fmt.Sprintf("t:%s:%d", process, ticket)

@@ -227,7 +227,8 @@ func (f *feature) Settle(j *outcome.Job, o *outcome.Outcome) {
 // enqueue takes a cancel back that is still there of an earlier job with the id that the program chose.
 func (f *feature) enqueue(p *outcome.Push) error {
 	if p.Chosen {
-		p.Beside = append(p.Beside, f.uncancelled.With(resque.CancelledID(p.ID), resque.CancelledPlace(p.Queue, p.ID)))
+		id, place := resque.CancelledBoth(p.Queue, p.ID)
+		p.Beside = append(p.Beside, f.uncancelled.With(id, place))
 	}
 	return nil
 }
