@@ -65,6 +65,26 @@ func TestTicketsRise(t *testing.T) {
 	w.same("record", []string{"3 a a3", "4 a a4", fmt.Sprint(1<<52+1, " a a5"), fmt.Sprint(1<<52+2, " a a6")}, w.record("p"))
 }
 
+// Of many jobs, tickets are written in another way. Wherever they begin, the record has those that the answer has.
+func TestTicketsOfManyJobs(t *testing.T) {
+	t.Parallel()
+	for _, last := range []int64{0, 3, 8, 9, 10, 89, 99, 995, 1<<31 - 7, 1<<52 - 5} {
+		w := newWire(t)
+		w.push("a", names("a", 12)...)
+		w.push("b", names("b", 11)...)
+		m := w.enter("p")
+		m.last = last
+		jobs := m.turn(Exchange{Want: 23, Asks: asks("a", "b")}).Jobs
+		for i, j := range jobs {
+			w.same("ticket", last+int64(i)+1, j.Ticket)
+		}
+		w.same("jobs", 23, len(jobs))
+		w.same("the record differs from the answer", texts(jobs), w.record("p"))
+		m.turn(Exchange{Done: tickets(jobs...)})
+		w.same("record", 0, len(w.record("p")))
+	}
+}
+
 // A payload is bytes: what is reserved, recorded and given back is what was pushed.
 func TestReserveKeepsBytes(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,27 @@ func TestMark(t *testing.T) {
 	}
 }
 
+// The mark keeps the record a hash table: of a listpack each command would read all fields.
+func TestMarkMakesATable(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	encoding := func(when string) {
+		t.Helper()
+		w.same("encoding "+when, "hashtable", string(w.do("OBJECT", "ENCODING", w.s.inflight("p")).([]byte)))
+	}
+	w.push("low", names("l", 20)...)
+	m := w.enter("p")
+	encoding("after entering")
+	jobs := m.reserve(10, "low")
+	encoding("with jobs")
+	m.turn(Exchange{Done: tickets(jobs...)})
+	encoding("when all are done")
+	w.do("DEL", w.s.inflight("p"))
+	m.reserve(2, "low")
+	w.must(w.s.Restore(w.c, "p", m.epoch, nil, handed(m.last)))
+	encoding("after a restore")
+}
+
 // A record that could be restored only in part is not whole.
 func TestMarkIsTheLastOfARestore(t *testing.T) {
 	t.Parallel()
