@@ -13,7 +13,7 @@ if not jobs or #jobs == 0 then
 end
 local fields = {}
 for i, job in ipairs(jobs) do
-  fields[2 * i - 1] = ARGV[2] + i - 1
+  fields[2 * i - 1] = string.format('%d', ARGV[2] + i - 1)
   fields[2 * i] = job
 end
 redis.call('HSET', KEYS[1], unpack(fields))

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -42,11 +43,16 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 	if err != nil {
 		return err
 	}
+	// A value of over 64 bytes has Redis keep the hash as a table: of a listpack each command would go through all fields.
+	const inflight = "resque:limit:inflight"
+	if _, err := conn.Do("HSET", inflight, "table", strings.Repeat("-", 65)); err != nil {
+		return err
+	}
 	l := &loop{
 		conn:           conn,
 		exchangeScript: redis.NewScript(2, exchangeSource),
 		queue:          "resque:queue:" + c.Queues[0],
-		inflight:       "resque:limit:inflight",
+		inflight:       inflight,
 		handlers:       handlers,
 		jobs:           make(chan job),
 		done:           make(chan int64, c.Workers),
