@@ -32,6 +32,10 @@ const (
 	// and not the jobs.
 	againEvery = time.Minute
 
+	// askedAhead is how long before that look a renewal may ask whether there is something to look for. It is longer than two
+	// renewals take.
+	askedAhead = 5 * time.Second
+
 	// settlesIn is how long a process that has just begun to look ends nothing: if Redis's clock has jumped ahead just before,
 	// only the other processes know.
 	settlesIn = 800 * time.Millisecond
@@ -74,6 +78,7 @@ type Sweep struct {
 	loop  *part.Loop
 
 	leads   atomic.Bool  // Answered writes it, the sweep reads it
+	none    atomic.Bool  // the last renewal found no leases
 	poked   atomic.Bool  // a turn is wanted
 	planned atomic.Int64 // when the next turn is, in nanoseconds: both write it
 	jumped  atomic.Int64 // how far Redis's clock has jumped ahead, in nanoseconds, until that is noted
@@ -134,10 +139,22 @@ func (s *Sweep) poke() {
 	s.loop.Wake()
 }
 
+// Load has a renewal ask whether clients hold jobs, and whether there are marks of jobs that went back, when a leader is about to
+// look although there are no leases. Where there are none, the look is put off: an idle daemon has no connection for it.
+func (s *Sweep) Load(c *resque.Cargo) {
+	now := s.base.Clock.Now()
+	at := s.planned.Load()
+	if !s.leads.Load() || !s.none.Load() || s.Alone || at-now.UnixNano() > int64(askedAhead) {
+		return
+	}
+	s.store.ReadHeld(c, func() { s.planned.CompareAndSwap(at, now.Add(againEvery).UnixNano()) })
+}
+
 // Answered is called after each renewal of the lease: with whether this process leads the fleet, and when the first lease
-// of a job ends. Without leases a leader looks each minute, and no other process asks for anything.
+// of a job ends. Without leases a leader looks each minute, or has a renewal ask: see Load. No other process asks for anything.
 func (s *Sweep) Answered(leads bool, due resque.Due) {
 	changed := s.leads.Swap(leads) != leads
+	s.none.Store(due.Leases == resque.Never)
 	if !due.Asked.IsZero() {
 		if ahead := s.jumps.saw(due.Asked, s.base.Clock.Now(), due.Now); ahead > 0 && due.Leases != resque.Never {
 			s.jumped.Store(int64(ahead))

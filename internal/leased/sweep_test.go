@@ -222,6 +222,52 @@ func TestLeaderLooks(t *testing.T) {
 	}
 }
 
+// Shortly before that look a renewal asks whether there is anything to look for. An idle leader then sends nothing itself.
+func TestLeaderAsksWithARenewal(t *testing.T) {
+	b := setup(t)
+	p := resque.Process{ID: "host:7:a", IDHead: "host.go:7-", IDQueues: "q"}
+	if err := b.base.Store.Enter(b.c, p, time.Minute, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var cargo resque.Cargo
+	renew := func(in time.Duration) (left time.Duration) {
+		t.Helper()
+		b.sweep.planned.Store(time.Now().Add(in).UnixNano())
+		cargo.Number++
+		b.sweep.Load(&cargo)
+		if _, err := b.base.Store.Renew(b.c, p.ID, time.Minute, time.Minute, &cargo); err != nil {
+			t.Fatal(err)
+		}
+		return time.Until(time.Unix(0, b.sweep.planned.Load()))
+	}
+	stays := func(when string) {
+		t.Helper()
+		if left := renew(time.Second); left > time.Second {
+			t.Errorf("%s the look is put off: it comes in %v", when, left)
+		}
+	}
+	stays("before it leads")
+	b.sweep.Answered(true, resque.Due{Leases: resque.Never})
+	if left := renew(time.Second); left < againEvery-askedAhead {
+		t.Errorf("without jobs the look comes in %v", left)
+	}
+	if left := renew(10 * time.Second); left > 10*time.Second {
+		t.Error("a renewal asks long before the look")
+	}
+	b.server.Do(t, "HSET", "resque:go:returned", "1:qa", "back")
+	stays("with a mark")
+	b.server.Do(t, "DEL", "resque:go:returned")
+	b.hold("q", "a", time.Hour)
+	b.server.Do(t, "DEL", "resque:go:leases")
+	stays("with a job without a lease")
+	b.server.Do(t, "DEL", "resque:go:leased")
+	b.server.Do(t, "SET", "resque:go:leased", "no hash")
+	stays("with a key of another type")
+	b.server.Do(t, "DEL", "resque:go:leased")
+	b.sweep.Answered(true, resque.Due{Leases: time.Minute})
+	stays("with leases")
+}
+
 // Alone a sweep finds leases by itself, and those that Given announces at their end.
 func TestAlone(t *testing.T) {
 	b := setup(t)

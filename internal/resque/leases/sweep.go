@@ -46,6 +46,24 @@ func (s Store) Expired(c redis.Conn, most int) (now, first int64, jobs []Job, er
 	return now, first, jobs, nil
 }
 
+// ReadHeld has a renewal read whether clients hold jobs, and whether there are marks of jobs that went back. It calls none where
+// there is neither.
+func (s Store) ReadHeld(c *resque.Cargo, none func()) {
+	held := 0
+	count := func(reply any, err error) {
+		n, err := redis.Int(reply, err)
+		if held += n; err != nil {
+			held++ // the look says what is wrong
+		}
+	}
+	c.Read(count, "HLEN", s.HashKey("leased"))
+	c.Read(func(reply any, err error) {
+		if count(reply, err); held == 0 {
+			none()
+		}
+	}, "HLEN", s.ReturnedKey())
+}
+
 func readExpired(r []any, err error) (now, first, missing int64, jobs []Job, _ error) {
 	if err == nil && (len(r) < 3 || len(r)%4 != 3) {
 		err = resque.ErrAnswer
