@@ -239,6 +239,12 @@ func (b *Bundle) Eventually(what string, cond func() bool) {
 	defer func() {
 		if b.T.Failed() {
 			b.T.Log(b.Log.Text())
+			select {
+			case err := <-b.Ended: // perhaps at its start, where the log has nothing of it
+				b.T.Log("the daemon has ended with", err)
+				b.Ended <- err
+			default:
+			}
 		}
 	}()
 	redistest.Eventually(b.T, Soon, what, cond)
