@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -53,8 +55,8 @@ func registerLong(d *goworker.Daemon, note func(string, ...any), isolated func(.
 	}, isolated(), goworker.Retry(5, goworker.Delays{0}))
 }
 
-// What a handler says in its child is there for the next run, which is another process: after a snooze and a stop all of it,
-// and after a crash of the child what was written.
+// What a handler says in its child is there for the next run, which is another process: after a snooze all of it, and
+// after a crash of the child what was written.
 func TestCursors(t *testing.T) { inBoth(t, testCursors) }
 
 func testCursors(t *testing.T, b *bundle) {
@@ -78,16 +80,35 @@ func testCursors(t *testing.T, b *bundle) {
 	redistest.Eventually(t, soon, "a job without an id says so", func() bool {
 		return b.lines("long plain at 0, goworker: Cursor: the job has no id under which it could be kept") > 0
 	})
-	if _, err := b.daemon.EnqueueWith(goworker.NewJob("work", "Long", "stop"), goworker.WithID("long-stop")); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Eventually(t, soon, "it runs", func() bool { return b.redis.Text(t, "HGET", "resque:go:cursor:long-stop", "cursor") == "1000" })
-	b.daemon.StopNow()
-	if err := b.stop(); err != nil {
-		t.Error(err)
-	}
-	if got := b.redis.Text(t, "HGET", "resque:go:cursor:long-stop", "cursor"); got != "1001" {
-		t.Errorf("after a stop it is at %s", got)
+}
+
+// A stop writes what the handler has said last, too.
+func TestCursorsAtAStop(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string][]goworker.IsolatedOption{"a child a job": nil, "kept": {goworker.Reuse(1000)}} {
+		if name == "kept" && runtime.GOOS != "linux" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			daemontest.Punctually(t, func() error { // a child that is not heard within a second is killed
+				b := setupWith(t, more)
+				b.judged = true
+				if _, err := b.daemon.EnqueueWith(goworker.NewJob("work", "Long", "stop"), goworker.WithID("long-stop")); err != nil {
+					t.Fatal(err)
+				}
+				cursor := func() string { return b.redis.Text(t, "HGET", "resque:go:cursor:long-stop", "cursor") }
+				redistest.Eventually(t, soon, "it runs", func() bool { return cursor() == "1000" })
+				b.daemon.StopNow()
+				if err := b.stop(); err != nil {
+					return err
+				}
+				if got := cursor(); got != "1001" {
+					return fmt.Errorf("after a stop it is at %s", got)
+				}
+				return nil
+			})
+		})
 	}
 }
 
