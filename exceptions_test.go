@@ -26,6 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goworker/goworker"
+	"github.com/goworker/goworker/internal/daemontest"
 	"github.com/goworker/goworker/internal/redistest"
 )
 
@@ -571,11 +572,15 @@ func panicExceptions(t *testing.T) map[string]string {
 
 func cancelledExceptions(t *testing.T) map[string]string {
 	f := newFailing(t)
-	return f.cancelled(func() { f.daemon.CancelJobs() })
+	records, err := f.cancelled(func() { f.daemon.CancelJobs() })
+	if err != nil {
+		t.Error(err)
+	}
+	return records
 }
 
-// cancelled runs jobs that wait for their contexts to end, and returns their records.
-func (f *failing) cancelled(cancel func()) map[string]string {
+// cancelled runs jobs that wait for their contexts to end, and returns their records and the error of the run.
+func (f *failing) cancelled(cancel func()) (records map[string]string, err error) {
 	var waiting sync.WaitGroup
 	cases := map[string]func(context.Context) error{
 		"error":     func(ctx context.Context) error { return ctx.Err() },
@@ -601,17 +606,19 @@ func (f *failing) cancelled(cancel func()) map[string]string {
 		f.wait(len(cases))
 		stop()
 	}
-	if err := <-ended; err != nil {
-		f.t.Error(err)
-	}
-	return f.shown()
+	err = <-ended
+	return f.shown(), err
 }
 
 // stoppedExceptions are of jobs that a forced stop cuts short and that return something else
 // than that. The others go back.
-func stoppedExceptions(t *testing.T) map[string]string {
-	f := newFailing(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 50 * time.Millisecond })
-	return f.cancelled(func() {})
+func stoppedExceptions(t *testing.T) (records map[string]string) {
+	daemontest.Punctually(t, func() (err error) {
+		f := newFailing(t, func(s *goworker.WorkerSettings) { s.ShutdownTimeout = 50 * time.Millisecond })
+		records, err = f.cancelled(func() {})
+		return err
+	})
+	return records
 }
 
 // registerIsolated registers the classes whose jobs run in children.
