@@ -137,6 +137,7 @@ func TestBatchLoader(t *testing.T) {
 	must(t, err)
 	must(t, batch.Add(t.Context(), goworker.Step(job("Load"))))
 	must(t, batch.Close(t.Context()))
+	b.Reaches("jobs that ran", jobs, ran.count)
 	await[goworker.None](t, c, batch.ID())
 	ran.each(t, jobs)
 	if !changed.Load() || runs.Load() != kills+1 {
