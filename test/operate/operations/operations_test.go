@@ -34,12 +34,19 @@ func (face) Settings() (access.Settings, error) {
 }
 
 func (f face) Do(ctx context.Context, do func(s resque.Store, c redis.Conn) error) error {
-	c, err := redis.DialURLContext(ctx, f.server.URI())
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // what has seconds takes longer on a busy machine
+			end()
+		}
+	})()
+	c, err := redis.DialURLContext(alive, f.server.URI())
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	defer context.AfterFunc(alive, func() { _ = c.Close() })()
 	if f.mortal != nil {
 		c = f.mortal.Conn(c)
 	}
