@@ -202,19 +202,19 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	var room struct { // of a call on one Redis, which most are
-		push    outcome.Push
-		options enqueueOptions
-		load    [1]load
+	in, _ := c.registry.rooms.Get().(*room)
+	if in == nil {
+		in = new(room)
 	}
-	p, loads := &room.push, room.load[:]
+	defer c.registry.giveBack(in)
+	p, loads := &in.push, in.load[:]
 	if n := len(c.redises); n > 1 {
 		loads = make([]load, n)
 	} else if err := producer.CheckMany(len(items)); err != nil {
 		return nil, err
 	}
 	for n := range items {
-		err := push(c.registry.Class, &items[n], p, &room.options)
+		err := push(c.registry.Class, &items[n], p, &in.options)
 		i := 0
 		if err == nil && find != nil {
 			i, err = find(p.Queue)
@@ -233,6 +233,20 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		return loads[0].send(ctx, items)
 	}
 	return c.sendAll(ctx, loads, items)
+}
+
+// room is what a call that enqueues needs while it encodes jobs, and sends them to one Redis, as most do.
+type room struct {
+	push    outcome.Push
+	options enqueueOptions
+	load    [1]load
+}
+
+// giveBack keeps the room of a call that is over, without what it has of the program, for another call.
+func (r *registry) giveBack(of *room) {
+	of.options.Reset()
+	*of = room{options: enqueueOptions{Mistakes: of.options.Mistakes, spare: of.options.spare}}
+	r.rooms.Put(of)
 }
 
 // finder returns what finds the Redis of a queue, or nil if there is but one. It returns an error after Close.

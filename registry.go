@@ -58,6 +58,7 @@ type registry struct {
 	replaced   []string                 // classes that were registered again since the last run began
 
 	around enqueueChain
+	rooms  sync.Pool // of calls that enqueue, a *room each
 
 	scheduled sync.Map // of the names of recurring workflows, a workflowSchedule each
 	functions sync.Map // of the code of the program's functions, a *function each
