@@ -47,6 +47,9 @@ func (r *Record) HandIn(x *resque.Exchange) {
 			x.Done = append(x.Done, e.Task.Ticket)
 			continue
 		}
+		if x.Ended == nil {
+			x.Ended = make([]resque.Ended, 0, min(len(r.pending)-i, resque.MaxExchangeJobs))
+		}
 		size += e.Size()
 		if e.State == outcome.Returned {
 			back = append(back, e.Ended)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"time"
 
@@ -276,8 +277,9 @@ const versions = 0x9E3779B97F4A7C15
 // known class, from its queue, of which no feature has a policy.
 func (s *Set) policies(j *Job) []Policy {
 	var own []Policy // by feature; nil where a feature has none
+	var bound *binding
 	if j.Class != nil {
-		bound := j.Class.bound.Load()
+		bound = j.Class.bound.Load()
 		if bound == nil || bound.set != s || bound.version != s.version() {
 			if bound = s.bind(j.Class); j.Place == "" { // a leased one may be ended by a set beside that of the workers
 				j.Class.bound.Store(bound)
@@ -286,14 +288,19 @@ func (s *Set) policies(j *Job) []Policy {
 		if j.Lane == nil && !j.Dead && !s.switched(j) {
 			return bound.all
 		}
-		own = slices.Clone(bound.own)
+		own = bound.own
 	} else {
 		own = make([]Policy, len(s.features))
 	}
 	open := func(i int) {
-		if p := s.features[i].Open(j); p != nil {
-			own[i] = p
+		p := s.features[i].Open(j)
+		if p == nil || bound != nil && same(p, own[i]) {
+			return
 		}
+		if bound != nil { // which keeps its own
+			own, bound = slices.Clone(own), nil
+		}
+		own[i] = p
 	}
 	if j.Lane != nil || j.Class == nil || j.Dead {
 		for _, i := range s.open {
@@ -305,8 +312,17 @@ func (s *Set) policies(j *Job) []Policy {
 			open(i)
 		}
 	}
+	if bound != nil {
+		if !j.Dead {
+			return bound.all
+		}
+		own = slices.Clone(own)
+	}
 	return s.complete(own, j.Class == nil || j.Dead)
 }
+
+// same reports whether two policies are certainly one.
+func same(a, b Policy) bool { return reflect.ValueOf(a).Kind() == reflect.Pointer && a == b }
 
 // switched reports whether a field of the payload switches a feature on.
 func (s *Set) switched(j *Job) bool {

@@ -21,6 +21,8 @@ type Store struct {
 
 	// ofExchange are the keys of the process that exchanged last. They save the poller their texts with each exchange.
 	ofExchange *atomic.Pointer[exchangeKeys]
+
+	ofSlots *atomic.Pointer[slotKey] // for LeaveLane
 }
 
 // New returns the Store of a namespace. A missing final colon is added, so
@@ -32,7 +34,7 @@ func New(namespace string) Store {
 	case !strings.HasSuffix(namespace, ":"):
 		namespace += ":"
 	}
-	return Store{ns: namespace, ofExchange: new(atomic.Pointer[exchangeKeys])}
+	return Store{ns: namespace, ofExchange: new(atomic.Pointer[exchangeKeys]), ofSlots: new(atomic.Pointer[slotKey])}
 }
 
 // Namespace returns the key prefix, its colon included.

@@ -505,3 +505,25 @@ func TestForgetLanes(t *testing.T) {
 	w.takeLanes("p", 1, 0, []Ended{{Ticket: 1, Effects: w.s.ToLane(out.Jobs[0], lane)}}, lane)
 	w.same("lanes", []string{lane.Lanes().member()}, w.server.List(t, "SMEMBERS", w.s.lanes()))
 }
+
+// The end of a job that holds a slot of its class is one piece of memory, and the holder's name.
+func TestLeaveLaneAllocatesLittle(t *testing.T) {
+	s, lane := New(""), NewLane("low", Limit{Kind: LimitRunning, Name: "Mail"})
+	j := Reserved{Ticket: 7, Queue: "low", Lane: &lane}
+	for _, process := range []string{"p", "another"} {
+		free := s.LeaveLane(nil, process, j, true)
+		if len(free) != 1 || free[0].verb != "SREM" || free[0].keys[0] != setKey("resque:go:slots:c:Mail") || free[0].args[0] != process+"/7" {
+			t.Errorf("the job of %s frees %+v", process, free)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { s.LeaveLane(nil, "p", j, true) }); n > 3 {
+		t.Errorf("%v allocations", n)
+	}
+	here := NewLane("low", Limit{Kind: LimitRunningHere, Name: "Mail"})
+	for _, process := range []string{"p", "another"} {
+		free := s.LeaveLane(nil, process, Reserved{Ticket: 7, Queue: "low", Lane: &here}, true)
+		if free[0].keys[0] != setKey("resque:go:slots:p:Mail@"+process) {
+			t.Errorf("the job of %s frees %+v", process, free)
+		}
+	}
+}

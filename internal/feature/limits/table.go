@@ -20,6 +20,16 @@ type Table struct {
 
 	Rules *rule.Table                             // what operators have set there
 	ruled atomic.Pointer[map[string][]ruledLimit] // by class; nil: rules concern no class
+
+	last atomic.Pointer[classLane] // the lane that laneOfClass found last
+}
+
+// classLane is the lane of a class in a queue, while nothing changes.
+type classLane struct {
+	queue   string
+	class   *outcome.Class
+	version uint64
+	lane    resque.Lane
 }
 
 // registered is what the program has registered, for all Redises.
@@ -131,9 +141,13 @@ func (t *Table) Lane(queue string, raw []byte) (lane resque.Lane, held bool) {
 // laneOfClass returns the lane of a class none of whose limits, nor its queue's, has a key: its jobs need not be parsed. Bytes that
 // begin as such a job does wait there too, whatever comes behind.
 func (t *Table) laneOfClass(queue string, class []byte) (lane resque.Lane, ok bool) {
+	version := t.Version() // before all that it counts
 	c := t.classes.All()[string(class)]
 	if c == nil || t.ruled.Load() != nil {
 		return lane, false
+	}
+	if last := t.last.Load(); last != nil && last.class == c && last.version == version && last.queue == queue {
+		return last.lane, true
 	}
 	if _, exempts := outcome.Get[Exempt](c); exempts {
 		return lane, false
@@ -149,7 +163,12 @@ func (t *Table) laneOfClass(queue string, class []byte) (lane resque.Lane, ok bo
 			limits = append(limits, resque.Limit{Kind: l.Kind, Name: l.Name})
 		}
 	}
-	return resque.NewLane(queue, limits...), len(limits) > 0
+	if len(limits) == 0 {
+		return lane, false
+	}
+	lane = resque.NewLane(queue, limits...)
+	t.last.Store(&classLane{queue, c, version, lane})
+	return lane, true
 }
 
 // LaneOf is Lane for a job that was read.
