@@ -247,13 +247,13 @@ func (e *endTest) take() {
 	e.must(e.store.Push(e.c, "work", raw, []byte("other")))
 	x := resque.Exchange{Process: "p", Epoch: 1, Want: 1, Asks: []resque.Ask{{Queue: "work", Quota: 1}}}
 	if e.with("slot") || e.with("rate") {
-		lane, held := e.class.limits.Lane("work", raw)
-		if !held {
+		lane := e.class.limits.Lanes("work", [][]byte{raw})[0]
+		if lane.Shared == "" {
 			e.t.Fatalf("%s with %q has no limits", e.name, e.has)
 		}
 		numbers, err := e.class.limits.Numbers()
 		e.must(err)
-		_, _, err = e.store.Sort(e.c, "work", [][]byte{raw}, []resque.Lane{lane}, 0)
+		_, _, err = e.store.Sort(e.c, "work", [][]byte{raw}, []resque.Lane{lane}, resque.Next{})
 		e.must(err)
 		x.Want, x.Asks, x.Take = 0, nil, &resque.Take{Want: 1, Lanes: []resque.Lane{lane}, Numbers: numbers}
 	}
@@ -664,7 +664,7 @@ func TestEndsWithoutClass(t *testing.T) {
 		`,"unique":"done:L:500","expires_at":1,"queue_time":1,"id":"j1","attempt":2`,
 	} {
 		raw := []byte(`{"class":"C","args":` + endArgs + fields + `}`)
-		lane, _ := r.limits.Lane("work", raw)
+		lane := r.limits.Lanes("work", [][]byte{raw})[0]
 		for state := outcome.Done; state <= outcome.Cancelled; state++ {
 			for n := range 16 {
 				job := func() *outcome.Job {
@@ -704,8 +704,8 @@ func TestUnreadableMeetsFailureAndLimits(t *testing.T) {
 	d.Register("C", func(string, ...any) error { return nil }, Retry(3), MaxRunning(1))
 	for _, leave := range []bool{false, true} {
 		for _, raw := range []string{"", "no job", `{"args":[],"unique":"done:L","id":"j1","queue_time":1,"expires_at":1}`, `{"class":"C","args":[],"unique":"done:L","id":"j1","queue_time":1,"expires_at":1` + strings.Repeat(" ", 1000) + `}`} {
-			lane, held := d.registry.limits.Lane("work", []byte(raw))
-			if !held {
+			lane := d.registry.limits.Lanes("work", [][]byte{[]byte(raw)})[0]
+			if lane.Shared == "" {
 				t.Fatalf("%.50q is held to nothing", raw)
 			}
 			store := resque.New("")

@@ -134,11 +134,11 @@ func ProveLink(d *Daemon) {
 
 // SortAs moves a job of a queue of one daemon into the lane that another's limits say.
 func SortAs(d, other *Daemon, c redis.Conn, queue string, payload []byte) (left int, err error) {
-	lane, held := other.registry.limits.Lane(queue, payload)
-	if !held {
+	lane := other.registry.limits.Lanes(queue, [][]byte{payload})[0]
+	if lane.Shared == "" {
 		return 0, errors.New("the job has no limits")
 	}
-	left, _, err = d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane}, 0)
+	left, _, err = d.store.Sort(c, queue, [][]byte{payload}, []resque.Lane{lane}, resque.Next{})
 	return left, err
 }
 

@@ -18,8 +18,8 @@ import (
 // Classes is what lanes need to know of the classes and queues that have limits. Its methods are
 // safe for concurrent use.
 type Classes interface {
-	// Lane returns where a job of a queue waits, and whether a limit holds it there.
-	Lane(queue string, raw []byte) (lane resque.Lane, held bool)
+	// Lanes returns where each of these jobs of a queue waits.
+	Lanes(queue string, jobs [][]byte) []resque.Lane
 
 	// Limits reports whether the queue itself was given limits.
 	Limits(queue string) bool

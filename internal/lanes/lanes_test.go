@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // classes are limits that every job of every queue has.
 type classes []resque.Limit
 
-func (c classes) Lane(queue string, _ []byte) (resque.Lane, bool) {
-	return resque.NewLane(queue, c...), len(c) > 0
+func (c classes) Lanes(queue string, jobs [][]byte) []resque.Lane {
+	return slices.Repeat([]resque.Lane{resque.NewLane(queue, c...)}, len(jobs))
 }
 func (c classes) Limits(string) bool { return false }
 func (c classes) SortedBy(lanes resque.Lanes) bool {

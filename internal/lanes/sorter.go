@@ -244,18 +244,61 @@ func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) erro
 }
 
 // step sorts jobs of a queue, a few batches at most, and reports whether there may be more. Payloads may be large, so
-// the first batch is one. A batch is sorted and the next one read with one round trip.
+// the first batch is one. While Redis sorts a batch, the sorter finds the lanes of the next one, and with the same round trip it reads the
+// one behind that.
 func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more bool, err error) {
-	jobs, err := s.base.Store.Peek(c, queue, 0, s.size(queue))
+	n := s.size(queue)
+	jobs, err := s.base.Store.Peek(c, queue, 0, 2*n)
 	if err != nil || len(jobs) == 0 {
 		return false, err
 	}
+	now, next := s.batchOf(queue, jobs[:min(n, len(jobs))]), jobs[min(n, len(jobs)):]
 	for range stepBatches {
-		if jobs, err = s.batch(ctx, c, queue, jobs); len(jobs) == 0 || ctx.Err() != nil {
+		now, next, err = s.sortBatch(ctx, c, queue, now, next)
+		if err != nil || len(now.jobs) == 0 || ctx.Err() != nil {
 			break
 		}
 	}
 	return err == nil, err
+}
+
+// batch is jobs of a queue and their lanes.
+type batch struct {
+	jobs            [][]byte
+	lanes, distinct []resque.Lane
+}
+
+// batchOf finds the lanes of jobs that were read, and says how many to read at once from now on.
+func (s *sorter) batchOf(queue string, jobs [][]byte) batch {
+	lanes, distinct, bytes := s.lanes(queue, jobs)
+	switch n := s.size(queue); {
+	case bytes > sortBytes:
+		s.setSize(queue, n*sortBytes/bytes)
+	case len(jobs) >= n:
+		s.setSize(queue, min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1))))
+	}
+	return batch{jobs, lanes, distinct}
+}
+
+// sortBatch sorts a batch. It returns the next one, whose jobs were read before, and the jobs behind it: none where another process
+// sorts the queue too.
+func (s *sorter) sortBatch(ctx context.Context, c redis.Conn, queue string, now batch, read [][]byte) (next batch, behind [][]byte, err error) {
+	moved, behind, err := s.base.Store.Sort(c, queue, now.jobs, now.lanes, resque.Next{
+		Skip: len(read), Most: s.size(queue), Meanwhile: func() { next = s.batchOf(queue, read) },
+	})
+	if err != nil {
+		return batch{}, nil, err
+	}
+	if moved > 0 {
+		s.took(queue, moved)
+		s.sorted(queue, now.distinct)
+	} else { // another process sorts it
+		s.pause(ctx, rand.N(10*time.Millisecond))
+	}
+	if moved < len(now.jobs) {
+		return batch{}, nil, nil
+	}
+	return next, behind, nil
 }
 
 // size is how many jobs of a queue to read at once.
@@ -302,38 +345,15 @@ func (s *sorter) findLanes() bool {
 
 // lanes returns the lane of each job, each lane once, and how many bytes the jobs have.
 func (s *sorter) lanes(queue string, jobs [][]byte) (lanes, distinct []resque.Lane, bytes int) {
-	lanes, seen := make([]resque.Lane, len(jobs)), make(map[resque.Lane]bool)
-	for i, raw := range jobs {
-		bytes += len(raw)
-		if lanes[i], _ = s.classes.Lane(queue, raw); !seen[lanes[i]] {
-			seen[lanes[i]] = true
-			distinct = append(distinct, lanes[i])
+	lanes, seen := s.classes.Lanes(queue, jobs), make(map[resque.Lane]bool)
+	for i, lane := range lanes {
+		bytes += len(jobs[i])
+		if (i == 0 || lane != lanes[i-1]) && !seen[lane] {
+			seen[lane] = true
+			distinct = append(distinct, lane)
 		}
 	}
 	return lanes, distinct, bytes
-}
-
-// batch sorts jobs that were read, and reads the next ones: none where another process sorts the queue too.
-func (s *sorter) batch(ctx context.Context, c redis.Conn, queue string, jobs [][]byte) (next [][]byte, err error) {
-	n := s.size(queue)
-	lanes, distinct, bytes := s.lanes(queue, jobs)
-	switch {
-	case bytes > sortBytes:
-		s.setSize(queue, n*sortBytes/bytes)
-	case len(jobs) == n:
-		s.setSize(queue, min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1))))
-	}
-	moved, next, err := s.base.Store.Sort(c, queue, jobs, lanes, s.size(queue))
-	if err != nil {
-		return nil, err
-	}
-	if moved == 0 { // another process sorts it
-		s.pause(ctx, rand.N(10*time.Millisecond))
-		return nil, nil
-	}
-	s.took(queue, moved)
-	s.sorted(queue, distinct)
-	return next, nil
 }
 
 // pause waits for a time, or until the sorter stops.

@@ -77,8 +77,9 @@ func (l *laneRun) sort(t *rapid.T) {
 		lanes[i] = l.lane(string(raw))
 	}
 	l.w.do("SCRIPT", "LOAD", scriptText("sort"))
+	l.w.do("SCRIPT", "LOAD", scriptText("sortlane"))
 	for range rapid.IntRange(1, 2).Draw(t, "times") {
-		_, next, err := l.w.s.Sort(l.w.c, "low", raws, lanes, 2)
+		_, next, err := l.w.s.Sort(l.w.c, "low", raws, lanes, Next{Most: 2})
 		l.must(err)
 		if head := l.w.queue("low"); len(next) != min(2, len(head)) || len(next) > 0 && string(next[0]) != head[0] {
 			l.Errorf("the next jobs are %q, and the queue has %v", next, head)

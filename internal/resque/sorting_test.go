@@ -1,6 +1,10 @@
 package resque
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // A look returns the first jobs that are not sorted. An exchange moves them into their lanes and takes from these.
 func TestExchangeSortsBeforeItTakes(t *testing.T) {
@@ -53,4 +57,64 @@ func TestExchangeThatCannotSort(t *testing.T) {
 			t.Errorf("%s: %d jobs are sorted, and %q taken", name, out.Sorted, payloads(out.Jobs))
 		}
 	}
+}
+
+// A batch of one lane goes there by a script of its own, all of it or nothing: none where another job is at the head, or fewer are left.
+// One with a line feed or a priority goes by the other script.
+func TestSortIntoOneLane(t *testing.T) {
+	t.Parallel()
+	fair := byTenant(Limit{Kind: LimitNone, Name: "Mail", Keyed: true})
+	lane := fair("a:")
+	for _, tt := range []struct {
+		name        string
+		read, there []string
+		moved       int
+		lane, queue string
+	}{
+		{"as they were read", []string{"a", "b", "c"}, []string{"a", "b", "c", "d"}, 3, "a b c", "d"},
+		{"one was taken", []string{"a", "b", "c"}, []string{"b", "c", "d"}, 0, "", "b c d"},
+		{"one was put in front", []string{"a", "b"}, []string{"x", "a", "b"}, 0, "", "x a b"},
+		{"the last was taken", []string{"a", "b", "c"}, []string{"a", "b"}, 0, "", "a b"},
+		{"two are one there", []string{"a", "b"}, []string{"a\nb", "c"}, 0, "", "a\nb c"},
+		{"empty ones", []string{"", ""}, []string{"", "", "c"}, 2, " ", "c"},
+		{"with a line feed", []string{"a\n", "b"}, []string{"a\n", "b"}, 2, "a\n b", ""},
+		{"with a priority", []string{"a", `{"priority":3,"class":"A"}`}, []string{"a", `{"priority":3,"class":"A"}`}, 2, `{"priority":3,"class":"A"} a`, ""},
+	} {
+		w := newWire(t)
+		var raws [][]byte
+		for _, job := range tt.read {
+			raws = append(raws, []byte(job))
+		}
+		w.push("low", tt.there...)
+		lanes := make([]Lane, len(raws))
+		for i := range lanes {
+			lanes[i] = lane
+		}
+		called := false
+		for range 2 { // the second call is by the digest
+			moved, _, err := w.s.Sort(w.c, "low", raws, lanes, Next{Meanwhile: func() { called = true }})
+			w.must(err)
+			if !called || moved != tt.moved || strings.Join(w.queue("low"), " ") != tt.queue ||
+				strings.Join(w.server.List(t, "LRANGE", w.s.lane(lane), 0, -1), " ") != tt.lane {
+				t.Errorf("%s: %d are moved, and the queue has %q", tt.name, moved, w.queue("low"))
+			}
+			if moved > 0 {
+				w.same(tt.name+", the turns", []string{lane.Own}, w.server.List(t, "ZRANGE", w.s.turns(lane.Lanes()), 0, -1))
+				w.same(tt.name+", the sets", []string{lane.Lanes().member()}, w.server.List(t, "SMEMBERS", w.s.lanes()))
+				break
+			}
+		}
+	}
+}
+
+// The jobs that are read with a sort are those behind the ones that were read before.
+func TestSortReadsFurther(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	fair := byTenant(Limit{Kind: LimitNone, Name: "Mail", Keyed: true})
+	w.push("low", "a:1", "a:2", "a:3", "a:4", "a:5", "a:6")
+	w.do("SCRIPT", "LOAD", sortLaneScript.Text())
+	moved, next, err := w.s.Sort(w.c, "low", [][]byte{[]byte("a:1"), []byte("a:2")}, []Lane{fair("a:"), fair("a:")}, Next{Skip: 1, Most: 2})
+	w.must(err)
+	w.same("moved and read", "2 [a:4 a:5]", fmt.Sprintf("%d %s", moved, next))
 }

@@ -11,7 +11,6 @@ import (
 
 var (
 	takeScript   = script("take")
-	sortScript   = script("sort")
 	relaneScript = script("relane")
 )
 
@@ -260,36 +259,6 @@ func shown(look any, now int64) (s Shown) {
 		s.Ready = append(s.Ready, ReadyLane{own, int64(turn)})
 	}
 	return s
-}
-
-// Sort moves jobs that were read from the head of a queue into their lanes, as many
-// of them as are still there. It returns how many, and with the same round trip the next jobs, at most so many.
-func (s Store) Sort(c redis.Conn, queue string, payloads [][]byte, lanes []Lane, then int) (moved int, next [][]byte, err error) {
-	a := s.sortArgs(queue, payloads, lanes)
-	if err = sortScript.SendHash(c, a.Args()...); err == nil && then > 0 {
-		err = c.Send("LRANGE", s.KeyOfQueue(queue), 0, then-1)
-	}
-	if err == nil {
-		err = c.Flush()
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	moved, err = redis.Int(c.Receive())
-	if then > 0 && (err == nil || isRefusal(err)) {
-		var read error
-		if next, read = redis.ByteSlices(c.Receive()); err == nil {
-			err = read
-		}
-	}
-	if isNoScript(err) {
-		next = nil
-		moved, err = redis.Int(a.Do(c, sortScript))
-	}
-	if err != nil {
-		return 0, nil, fmt.Errorf("sorting the jobs of queue %s by their limits: %w", queue, Explain(err))
-	}
-	return moved, next, nil
 }
 
 func (s Store) sortArgs(queue string, payloads [][]byte, lanes []Lane) *Call {

@@ -27,7 +27,7 @@ func (w *wire) sort(queue string, lane func(payload string) Lane) {
 	for i, raw := range raws {
 		lanes[i] = lane(string(raw))
 	}
-	n, _, err := w.s.Sort(w.c, queue, raws, lanes, 0)
+	n, _, err := w.s.Sort(w.c, queue, raws, lanes, Next{})
 	w.must(err)
 	w.same("jobs moved", len(raws), n)
 }

@@ -180,8 +180,8 @@ func (t *Trial) Limits(of lanes.Classes) lanes.Classes {
 // stands still, so a rate would keep jobs for ever.
 type unlimited struct{}
 
-func (unlimited) Lane(queue string, _ []byte) (resque.Lane, bool) {
-	return resque.Lane{Queue: queue}, false
+func (unlimited) Lanes(queue string, jobs [][]byte) []resque.Lane {
+	return slices.Repeat([]resque.Lane{{Queue: queue}}, len(jobs))
 }
 func (unlimited) Limits(string) bool                  { return false }
 func (unlimited) SortedBy(resque.Lanes) bool          { return false }

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // noLimits is a program without limits.
 type noLimits struct{}
 
-func (noLimits) Lane(queue string, _ []byte) (resque.Lane, bool) {
-	return resque.Lane{Queue: queue}, false
+func (noLimits) Lanes(queue string, jobs [][]byte) []resque.Lane {
+	return slices.Repeat([]resque.Lane{{Queue: queue}}, len(jobs))
 }
 func (noLimits) Limits(string) bool                  { return false }
 func (noLimits) SortedBy(resque.Lanes) bool          { return false }

@@ -22,6 +22,7 @@ const (
 	ending   scene = "while jobs end in other ways" // unique, discarded, expired, delayed by Ruby's keys
 	delayed  scene = "while delayed jobs are due"   // in both schedules
 	limited  scene = "while limits hold"
+	crowded  scene = "while many wait in one lane"
 	regained scene = "after a death within limits"
 	ticking  scene = "at ticks"
 	robbed   scene = "while its record is restored"
@@ -164,6 +165,10 @@ func (a *arena) prepare(s scene) {
 			o.unique = fmt.Sprintf("turn-%d-", i)
 			add(6, o)
 		}
+	case crowded:
+		o := of("Turn")
+		o.queue, o.key = "lanes", "tenant"
+		add(30, o)
 	case relocking:
 		o := of("Nap")
 		o.id, o.unique = "gone", "pushed-0"

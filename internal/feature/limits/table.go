@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -20,16 +19,6 @@ type Table struct {
 
 	Rules *rule.Table                             // what operators have set there
 	ruled atomic.Pointer[map[string][]ruledLimit] // by class; nil: rules concern no class
-
-	last atomic.Pointer[classLane] // the lane that laneOfClass found last
-}
-
-// classLane is the lane of a class in a queue, while nothing changes.
-type classLane struct {
-	queue   string
-	class   *outcome.Class
-	version uint64
-	lane    resque.Lane
 }
 
 // registered is what the program has registered, for all Redises.
@@ -123,55 +112,7 @@ func (t *Table) SortedBy(lanes resque.Lanes) bool {
 	return false
 }
 
-// Lane returns the lane in which a job of a queue waits, and whether it has limits: a job without
-// limits need not be sorted. Bytes that are no job have their queue's limits only. Jobs of a class that
-// is not registered here have a lane of their class. So they block no other jobs when this process
-// leaves them to others.
-func (t *Table) Lane(queue string, raw []byte) (lane resque.Lane, held bool) {
-	class := plainClass(raw)
-	if len(t.ofQueue(queue)) == 0 && t.free(class) {
-		return resque.Lane{Queue: queue}, false
-	}
-	if lane, ok := t.laneOfClass(queue, class); ok {
-		return lane, true
-	}
-	return t.LaneOf(t.classes.Read(queue, raw))
-}
-
-// laneOfClass returns the lane of a class none of whose limits, nor its queue's, has a key: its jobs need not be parsed. Bytes that
-// begin as such a job does wait there too, whatever comes behind.
-func (t *Table) laneOfClass(queue string, class []byte) (lane resque.Lane, ok bool) {
-	version := t.Version() // before all that it counts
-	c := t.classes.All()[string(class)]
-	if c == nil || t.ruled.Load() != nil {
-		return lane, false
-	}
-	if last := t.last.Load(); last != nil && last.class == c && last.version == version && last.queue == queue {
-		return last.lane, true
-	}
-	if _, exempts := outcome.Get[Exempt](c); exempts {
-		return lane, false
-	}
-	of, _ := outcome.Get[Of](c)
-	var few [4]resque.Limit
-	limits := few[:0]
-	for _, all := range [2]Of{t.ofQueue(queue), of} {
-		for _, l := range all {
-			if l.Key != nil {
-				return lane, false
-			}
-			limits = append(limits, resque.Limit{Kind: l.Kind, Name: l.Name})
-		}
-	}
-	if len(limits) == 0 {
-		return lane, false
-	}
-	lane = resque.NewLane(queue, limits...)
-	t.last.Store(&classLane{queue, c, version, lane})
-	return lane, true
-}
-
-// LaneOf is Lane for a job that was read.
+// LaneOf returns the lane in which a job that was read waits, and whether it has limits.
 func (t *Table) LaneOf(j *outcome.Job) (lane resque.Lane, held bool) {
 	all := t.ofQueue(j.Queue)
 	var args []json.RawMessage
@@ -201,24 +142,6 @@ func (t *Table) LaneOf(j *outcome.Job) (lane resque.Lane, held bool) {
 		limits = append(limits, resque.Limit{Kind: resque.LimitUnknown, Keyed: true, Key: shortKey(j.Name)})
 	}
 	return resque.NewLane(j.Queue, limits...), held
-}
-
-// free reports whether a class is registered here and has no limits.
-func (t *Table) free(class []byte) bool {
-	c := t.classes.All()[string(class)]
-	of, _ := outcome.Get[Of](c)
-	return c != nil && len(of) == 0 && !t.hasRules(c.Name)
-}
-
-// plainClass is the class of a payload in the form that nearly all have: the class first, and nothing
-// escaped. It is nil for any other form, which must be parsed.
-func plainClass(raw []byte) []byte {
-	rest, ok := bytes.CutPrefix(raw, []byte(`{"class":"`))
-	end := bytes.IndexByte(rest, '"')
-	if !ok || end < 0 || bytes.IndexByte(raw, '\\') >= 0 || bytes.Contains(rest[end:], []byte(`"class"`)) {
-		return nil // the last of several classes counts
-	}
-	return rest[:end:end]
 }
 
 // Numbers returns the numbers of all limits, as Redis keeps them. The error says which limit was given

@@ -1,9 +1,13 @@
 package limits
 
 import (
+	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/goworker/goworker/internal/args"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -25,18 +29,21 @@ func TestJobsWithoutLimitsCostNoMemoryBesideOthersWith(t *testing.T) {
 		"of a class without limits": `{"class":"Free","args":["a",1]}`,
 		"long":                      `{"class":"Free","args":["` + strings.Repeat("a", 1<<16) + `"]}`,
 	} {
-		raw := []byte(payload)
-		if n := testing.AllocsPerRun(100, func() {
-			if _, held := table.Lane("q", raw); held {
-				t.Fatalf("a job %s is held", name)
-			}
-		}); n > 0 {
-			t.Errorf("a job %s costs %v allocations", name, n)
+		allocations := func(jobs int) float64 {
+			raws := slices.Repeat([][]byte{[]byte(payload)}, jobs)
+			return testing.AllocsPerRun(100, func() {
+				if lanes := table.Lanes("q", raws); lanes[jobs-1] != (resque.Lane{Queue: "q"}) {
+					t.Fatalf("a job %s is held", name)
+				}
+			})
+		}
+		if one, many := allocations(1), allocations(100); many > one {
+			t.Errorf("100 jobs %s cost %v allocations, one %v", name, many, one)
 		}
 	}
 }
 
-// The lane of a class is found again without memory, until the limits of its class or of its queue change.
+// The lane of a class follows the limits of its class and of its queue.
 func TestLaneOfAClassFollowsItsLimits(t *testing.T) {
 	class := func(spec resque.LimitKind) *outcome.Class {
 		c := &outcome.Class{Name: "Mail"}
@@ -49,8 +56,8 @@ func TestLaneOfAClassFollowsItsLimits(t *testing.T) {
 	is := func(queue string, limits ...resque.Limit) {
 		t.Helper()
 		for range 2 {
-			if lane, held := table.Lane(queue, raw); !held || lane != resque.NewLane(queue, limits...) {
-				t.Errorf("a job of queue %s waits in lane %+v, %t", queue, lane, held)
+			if lane := table.Lanes(queue, [][]byte{raw})[0]; lane != resque.NewLane(queue, limits...) {
+				t.Errorf("a job of queue %s waits in lane %+v", queue, lane)
 			}
 		}
 	}
@@ -58,12 +65,70 @@ func TestLaneOfAClassFollowsItsLimits(t *testing.T) {
 	is("q", ofClass)
 	is("other", ofClass)
 	is("q", ofClass)
-	if n := testing.AllocsPerRun(100, func() { table.Lane("q", raw) }); n > 0 {
-		t.Errorf("a job costs %v allocations", n)
-	}
 	table.SetQueue("q", []Limit{{Kind: resque.LimitStarts, Spec: "1"}})
 	is("q", resque.Limit{Kind: resque.LimitStarts, Name: "queue/q"}, ofClass)
 	is("other", ofClass)
 	classes["Mail"] = class(resque.LimitStarts)
 	is("other", resque.Limit{Kind: resque.LimitStarts, Name: "Mail"})
+}
+
+// Jobs of a batch are in the lanes in which each is when it is read by itself, whatever form it has.
+func TestLanesOfABatch(t *testing.T) {
+	t.Parallel()
+	first := func(args []json.RawMessage) string { return string(args[0]) } // without arguments it panics
+	class := func(name string, limits ...Limit) *outcome.Class {
+		c := &outcome.Class{Name: name}
+		outcome.Put(c, Named(name, limits))
+		return c
+	}
+	exempt := class("Exempt", Limit{Kind: resque.LimitNone, Key: first})
+	outcome.Put(exempt, Exempt(func(j *outcome.Job) bool { return len(j.Args) == 2 }))
+	classes := parsed{
+		"Free":   {Name: "Free"},
+		"Plain":  class("Plain", Limit{Kind: resque.LimitRunning, Spec: "1"}),
+		"Fair":   class("Fair", Limit{Kind: resque.LimitNone, Key: first}),
+		"Both":   class("Both", Limit{Kind: resque.LimitRunning, Spec: "1"}, Limit{Kind: resque.LimitRunning, Spec: "1", Key: first}),
+		"Twice":  class("Twice", Limit{Kind: resque.LimitNone, Key: first}, Limit{Kind: resque.LimitStarts, Spec: "1", Key: first}),
+		"Exempt": exempt,
+	}
+	var jobs [][]byte
+	for _, name := range []string{"Free", "Plain", "Fair", "Both", "Twice", "Exempt", "Unknown"} {
+		for _, rest := range []string{
+			`","args":["a",1]}`, `","args":["b"]}`, `","args":["a",1]} `, `","args":["a",{"x":[1]}],"id":"7"}`, `","args":[]}`, `","args":[""]}`, `"}`, `","args":null}`,
+			`","args":{"a":1}}`, `","args":"a"}`, `","queue":"x","args":["a"]}`, `","args":["a"],"args":["b"]}`, `","args":["a"],"\u0061rgs":["b"]}`, `","args":["a"],"class":"Fair"}`,
+			`", "args":["a"]}`, `","args":["a` + "\xff" + `"]}`, `","args":["` + strings.Repeat("k", 200) + `"]}`, `","args":["\u00e9"]}`, `","args":[1`, `","args":[1]}}`, `","args":[1,]}`,
+		} {
+			jobs = append(jobs, []byte(`{"class":"`+name+rest))
+		}
+	}
+	for _, text := range []string{``, `{}`, `x`, `{"class":"","args":["a"]}`, `{"args":["a"],"class":"Fair"}`, `{"class":"Fa\u0069r","args":["a"]}`, ` {"class":"Fair","args":["a"]}`} {
+		jobs = append(jobs, []byte(text))
+	}
+	for _, limits := range [][]Limit{nil, {{Kind: resque.LimitRunning, Spec: "2"}}, {{Kind: resque.LimitNone, Key: first}}} {
+		table := NewTable(classes)
+		if limits != nil {
+			table.SetQueue("q", limits)
+		}
+		lanes := table.Lanes("q", jobs)
+		for i, raw := range jobs {
+			want, _ := table.LaneOf(classes.Read("q", raw))
+			broken := strings.HasPrefix(string(raw), `{"class":"Plain`) || strings.HasPrefix(string(raw), `{"class":"Free`)
+			if lanes[i] != want && !(broken && lanes[i].Shared != "" || broken && limits == nil) {
+				t.Errorf("with %d limits of the queue %s is in %+v, read by itself in %+v", len(limits), raw, lanes[i], want)
+			}
+		}
+	}
+}
+
+// parsed are classes whose jobs are read as a worker does.
+type parsed map[string]*outcome.Class
+
+func (r parsed) All() map[string]*outcome.Class           { return r }
+func (r parsed) Class(name string) *outcome.Class         { return r[name] }
+func (r parsed) Unknown(name string) error                { return fmt.Errorf("unknown class %s", name) }
+func (r parsed) Misfit(class string, _ *args.Error) error { return fmt.Errorf("misfit %s", class) }
+func (r parsed) Read(queue string, raw []byte) *outcome.Job {
+	j := &outcome.Job{Reserved: resque.Reserved{Queue: queue, Payload: raw}}
+	outcome.Read(j, r, 1<<20)
+	return j
 }
