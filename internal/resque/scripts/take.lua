@@ -108,7 +108,8 @@ local function readLanes()
       local high, low = byte(places, spot + 2 * n - 1, spot + 2 * n)
       held[n] = limits[256 * high + low]
     end
-    spot, lane.held, asked[lane.at] = spot + 1 + 2 * #held, held, lane
+    spot = spot + 1 + 2 * #held -- by itself: the embedded server confuses it with the others of one assignment
+    lane.held, asked[lane.at] = held, lane
     return lane
   end
   if many < want then
