@@ -143,7 +143,7 @@ func TestDelayedBesideRuby(t *testing.T) {
 	if _, err := d.EnqueueWith(note("own too"), goworker.ProcessIn(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, daemontest.Soon, "another of ours has run", func() bool { return len(r.all()) == 2 })
+	redistest.Eventually(t, daemontest.Soon, "another job of this process has run", func() bool { return len(r.all()) == 2 })
 	if got := r.all(); !slices.Equal(got, []string{"own", "own too"}) || s.Text(t, "GET", daemontest.MasterKey) != "localhost:1428" || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
 		t.Errorf("ran %v, lock %q", got, s.Text(t, "GET", daemontest.MasterKey))
 	}
@@ -163,7 +163,7 @@ func TestLeaveDelayed(t *testing.T) {
 	if _, err := d.EnqueueWith(note("own too"), goworker.ProcessIn(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Eventually(t, daemontest.Soon, "another of ours has run", func() bool { return len(r.all()) > 1 })
+	redistest.Eventually(t, daemontest.Soon, "another job of this process has run", func() bool { return len(r.all()) > 1 })
 	if got := r.all(); !slices.Equal(got, []string{"own", "own too"}) || s.Int(t, "ZCARD", "resque:delayed_queue_schedule") != 1 {
 		t.Errorf("ran %v; %d seconds wait, want 1", got, s.Int(t, "ZCARD", "resque:delayed_queue_schedule"))
 	}

@@ -67,7 +67,7 @@ func withParts(err error, left []string) error {
 	var e *ShutdownError
 	if errors.As(err, &e) {
 		e.Parts = append(e.Parts, left...)
-		return errors.Join(err, errors.New(behind.Error())) // the text around e is made
+		return errors.Join(err, errors.New(behind.Error())) // what wraps e has made its text from the parts that it had
 	}
 	return errors.Join(err, behind)
 }

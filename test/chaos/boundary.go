@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -163,7 +164,7 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 		case ticking:
 			a.tickEvery = 1
 			environment = []string{"CHAOS_TICKS=1"}
-		case stopping: // it has jobs to commit, however late the signal comes
+		case stopping: // it has jobs to commit when the signal comes
 			a.pushJobs(job{"long-0", "Nap", 5000}, job{"long-1", "Nap", 5000}, job{"long-2", "Nap", 5000})
 		default:
 			a.prepare(b.scene)
@@ -188,7 +189,10 @@ func (b boundary) try(opts options, at phase, kill bool) result {
 		}
 		close(started)
 		if b.scene == stopping {
-			a.eventually("it works", func() bool { return a.number("GET", "resque:stat:processed") > 3 })
+			a.eventually("a long job runs", func() bool {
+				text, _ := os.ReadFile(a.ledger(p.name))
+				return strings.Contains(string(text), "\ns\tlong-")
+			})
 			t = w.set(b.script, b.nth, at, spring)
 			p.term()
 		}
