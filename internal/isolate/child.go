@@ -3,6 +3,7 @@
 package isolate
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,11 +24,12 @@ import (
 
 // childProcess is this process if a daemon started it to run one job.
 type childProcess struct {
-	commands, answers *os.File
-	request           func() (Request, error) // the first one; read once
-	taken             atomic.Bool             // a Run has begun with the job
-	stray             bool                    // the mark was inherited from a child
-	say               sync.Mutex
+	commands *bufio.Reader
+	answers  *os.File
+	request  func() (Request, error) // the first one; read once
+	taken    atomic.Bool             // a Run has begun with the job
+	stray    bool                    // the mark was inherited from a child
+	say      sync.Mutex
 
 	next chan *run   // closed when there is no other job; of a child that is kept
 	told atomic.Bool // to end a job
@@ -55,7 +57,7 @@ var child = sync.OnceValue(func() *childProcess {
 	syscall.CloseOnExec(requestFD)
 	syscall.CloseOnExec(answerFD)
 	_ = syscall.SetNonblock(requestFD, true) // for the poller of the runtime: a thread that waits in a read costs more
-	p := &childProcess{commands: os.NewFile(requestFD, "commands"), answers: os.NewFile(answerFD, "answers"), next: make(chan *run, 1)}
+	p := &childProcess{commands: bufio.NewReader(os.NewFile(requestFD, "commands")), answers: os.NewFile(answerFD, "answers"), next: make(chan *run, 1)}
 	p.request = sync.OnceValues(func() (r Request, err error) { return r, receive(p.commands, maxRequest, &r) })
 	return p
 })
@@ -212,7 +214,11 @@ func (h *hand) perform(job *run, program Program) (result json.RawMessage, gone 
 func (p *childProcess) obey(ctx context.Context, job *run, kept bool) {
 	for {
 		var c command
-		if receive(p.commands, maxRequest, &c) != nil {
+		data, err := next(p.commands, maxRequest)
+		if err == nil {
+			err = c.parse(data)
+		}
+		if err != nil {
 			p.die(kept)
 		}
 		if c.Stack || c.Cancel != "" {

@@ -3,6 +3,7 @@
 package isolate
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"os"
@@ -18,11 +19,11 @@ func TestCommandForTheNextJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &childProcess{commands: commands, next: make(chan *run, 1)}
+	p := &childProcess{commands: bufio.NewReader(commands), next: make(chan *run, 1)}
 	last := newRun(t.Context(), Request{ID: "last"})
 	last.cancel(nil)
 	for _, c := range []command{{Next: &Request{ID: "next"}}, {Cancel: failure.ErrCancelled.Error()}, {End: true}, {End: true}} {
-		message, err := frame(c)
+		message, err := c.frame()
 		if err == nil {
 			_, err = daemon.Write(message)
 		}

@@ -3,6 +3,7 @@
 package isolate
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -163,7 +164,7 @@ func (c *childRun) begin(l Limits, r Request) error {
 	c.Limits, c.said = l, r.Said
 	r.Last = c.jobs >= c.Reuse
 	r.Daemon, r.Config, r.Memory, r.Keep = "", nil, 0, false // these it knows
-	message, err := frame(command{Next: &r})
+	message, err := (&command{Next: &r}).frame()
 	if err != nil {
 		return err
 	}
@@ -223,8 +224,9 @@ func (c *childRun) put(m toWrite) {
 
 func (c *childRun) read() {
 	defer close(c.answers)
+	pipe := bufio.NewReader(c.answerPipe)
 	for {
-		data, err := next(c.answerPipe, maxAnswer)
+		data, err := next(pipe, maxAnswer)
 		var a answer
 		if err == nil {
 			err = a.parse(data)
@@ -237,7 +239,7 @@ func (c *childRun) read() {
 }
 
 func (c *childRun) send(message command) {
-	if data, err := frame(message); err == nil {
+	if data, err := message.frame(); err == nil {
 		c.commands <- toWrite{data: data}
 	}
 }

@@ -17,10 +17,10 @@ const mostKept = 64 << 20
 // upkeep makes this process, a child that runs several jobs, after each as it was before the first one, or finds that it
 // cannot. The goroutine of the jobs uses it.
 type upkeep struct {
-	memory     int64    // that it may hold
-	statm      *os.File // says what it holds
-	goroutines int      // that it has without a job
-	own        []int    // the processes of its parts
+	memory     int64 // that it may hold
+	statm      int   // a file that says what it holds
+	goroutines int   // that it has without a job
+	own        []int // the processes of its parts
 }
 
 // newUpkeep has this process inherit the processes that its descendants leave behind, so that it knows all of them. limit is
@@ -30,7 +30,7 @@ func newUpkeep(limit int64) *upkeep {
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0); errno != 0 {
 		return nil
 	}
-	statm, err := os.Open("/proc/self/statm")
+	statm, err := syscall.Open("/proc/self/statm", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
@@ -83,8 +83,8 @@ func within(long time.Duration, is func() bool) bool {
 // held returns how many bytes of memory this process holds.
 func (u *upkeep) held() int64 {
 	var line [64]byte
-	n, _ := u.statm.ReadAt(line[:], 0)
-	fields := bytes.Fields(line[:n])
+	n, _ := syscall.Pread(u.statm, line[:], 0) // ReadAt of a File would look for the end, too
+	fields := bytes.Fields(line[:max(n, 0)])
 	if len(fields) < 2 {
 		return 0
 	}

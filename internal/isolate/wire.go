@@ -17,7 +17,7 @@ import (
 )
 
 // This file holds the messages between a daemon and a child. Each is its length, four
-// bytes, and JSON. The daemon sends one request, then perhaps a command to stop
+// bytes, and JSON. The next job of a child that is kept has a form of its own: next.go. The daemon sends one request, then perhaps a command to stop
 // the job. The child sends that it is ready, perhaps where its handler is, and the outcome. A child that is kept waits then
 // for a command with the next request, or to end.
 
