@@ -211,6 +211,7 @@ func (s Store) commitArgs(script string, g guard, ended []Ended) []any {
 		} else {
 			c.Arg(e.Ticket, string(e.Counts))
 		}
+		c.ticket = e.Ticket
 		c.rows(e.Effects, e.Bytes)
 	}
 	c.argv[2] = string(c.kinds)

@@ -141,6 +141,8 @@ func (e Effect) Size() int {
 			n += len(a)
 		case string:
 			n += len(a)
+		case ownSlot:
+			n += len(a) + 8
 		default:
 			n += 8
 		}
@@ -184,6 +186,8 @@ type rowCall struct {
 	Call
 	kinds []byte         // the types of the keys
 	place map[string]int // the numbers of the keys, by name
+
+	ticket int64 // of the job whose rows are added
 }
 
 // fixed adds a key whose number the script knows.
@@ -259,6 +263,8 @@ func (c *rowCall) row(e Effect, bytes []byte) {
 			a = keys.text(c.typed)
 		case WrittenKeys:
 			a = KeyList(keys).text(c.typed)
+		case ownSlot:
+			a = keys.of(c.ticket)
 		}
 		c.Arg(a)
 	}

@@ -87,7 +87,7 @@ var members = map[string]int{"ZADD": 2, "SREM": 1, "RPUSH": 1}
 // mostRun is how many jobs a run has at most: Lua passes no more than 8,000 values to a function.
 const mostRun = 2000
 
-// runs reports whether the jobs of a group can be a run. Of a command all arguments are sent for each job then, equal or not.
+// runs reports whether the jobs of a group can be a run. Of a command all arguments are sent for each job then, equal or not, but for names of slots.
 func (g *endGroup) runs() bool {
 	if g.width != 1 || len(g.rows) == 1 || len(g.rows) > mostRun {
 		return false
@@ -100,7 +100,10 @@ func (g *endGroup) runs() bool {
 	case members[verb] != len(row.args) || !equal[0] && verb != "SREM":
 		return false
 	}
-	clear(equal[1:])
+	for i, a := range row.args {
+		_, own := a.(ownSlot)
+		equal[1+i] = equal[1+i] && own
+	}
 	return true
 }
 
@@ -151,7 +154,7 @@ func (p *parted) group(counts Counts, rows []*Effect) int {
 
 // shaped reports whether two effects differ in nothing but names of keys and values.
 func (e *Effect) shaped(o *Effect) bool {
-	return e.verb == o.verb && len(e.args) == len(o.args) &&
+	return e == o || e.verb == o.verb && len(e.args) == len(o.args) &&
 		slices.EqualFunc(e.keys, o.keys, func(a, b Key) bool { return a.kind == b.kind })
 }
 
@@ -163,6 +166,9 @@ func (g *endGroup) compare() {
 		for c := range equal {
 			equal[c] = true
 			for i := r + g.width; i < len(g.rows) && equal[c]; i += g.width {
+				if g.rows[i] == first {
+					continue
+				}
 				if n := len(first.keys); c < n {
 					equal[c] = first.keys[c].name == g.rows[i].keys[c].name
 				} else {
@@ -174,7 +180,7 @@ func (g *endGroup) compare() {
 	}
 }
 
-// sameArg reports whether two arguments are certainly sent as the same text.
+// sameArg reports whether two arguments are certainly sent as the same text. Of the names of slots that is what stands before the ticket.
 func sameArg(a, b any) bool {
 	switch a := a.(type) {
 	case string:
@@ -185,6 +191,9 @@ func sameArg(a, b any) bool {
 		return ok && a == b
 	case int64:
 		b, ok := b.(int64)
+		return ok && a == b
+	case ownSlot:
+		b, ok := b.(ownSlot)
 		return ok && a == b
 	case KeyList:
 		b, ok := b.(KeyList)
@@ -248,7 +257,7 @@ func (s Store) ends(c *endsCall, p *parted) (first int) {
 		c.Arg(j.ticket)
 		g, from := &p.groups[j.group], next[j.group]
 		next[j.group] += g.width
-		c.job(g, g.rows[from:from+g.width])
+		c.job(g, g.rows[from:from+g.width], j.ticket)
 	}
 	return first
 }
@@ -267,6 +276,11 @@ func (c *endsCall) heading(g *endGroup) {
 			if same {
 				letters[n+i] = '='
 			}
+			if same && i >= n {
+				if _, own := row.args[i-n].(ownSlot); own {
+					letters[n+i] = '/'
+				}
+			}
 		}
 		c.Arg(row.verb, string(letters[:n]), string(letters[n:]))
 		for i, same := range equal {
@@ -274,15 +288,17 @@ func (c *endsCall) heading(g *endGroup) {
 			case !same:
 			case i < n:
 				c.Arg(c.number(row.keys[i].name))
+			case letters[n+i] == '/':
+				c.Arg(string(row.args[i-n].(ownSlot)))
 			default:
-				c.value(row.args[i-n])
+				c.value(row.args[i-n], 0)
 			}
 		}
 	}
 }
 
 // job adds what varies in one job of a group.
-func (c *endsCall) job(g *endGroup, rows []*Effect) {
+func (c *endsCall) job(g *endGroup, rows []*Effect, ticket int64) {
 	for r, row := range rows {
 		for i, same := range g.equal[r] {
 			switch n := len(row.keys); {
@@ -290,7 +306,7 @@ func (c *endsCall) job(g *endGroup, rows []*Effect) {
 			case i < n:
 				c.moving = append(c.moving, row.keys[i].name)
 			default:
-				c.value(row.args[i-n])
+				c.value(row.args[i-n], ticket)
 			}
 		}
 	}
@@ -304,26 +320,28 @@ func (c *endsCall) runs(g *endGroup, jobs []groupedEnd) {
 	}
 	if g.rows[0].file == nil {
 		for i := range g.rows {
-			c.job(g, g.rows[i:i+1])
+			c.job(g, g.rows[i:i+1], jobs[i].ticket)
 		}
 		return
 	}
 	n := len(g.rows[0].keys)
 	for place, same := range g.equal[0] {
-		for _, row := range g.rows {
+		for i, row := range g.rows {
 			switch {
 			case same:
 			case place < n:
 				c.moving = append(c.moving, row.keys[place].name)
 			default:
-				c.value(row.args[place-n])
+				c.value(row.args[place-n], jobs[i].ticket)
 			}
 		}
 	}
 }
 
-func (c *endsCall) value(a any) {
+func (c *endsCall) value(a any, ticket int64) {
 	switch keys := a.(type) {
+	case ownSlot:
+		a = keys.of(ticket)
 	case KeyList:
 		a = c.list(keys)
 	case WrittenKeys:

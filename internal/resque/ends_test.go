@@ -192,6 +192,43 @@ func TestEndsFreeSlotsByKey(t *testing.T) {
 	w.same("other slots", []any{int64(0)}, []any{w.do("EXISTS", w.s.SetKey("slots0").name, w.s.SetKey("slots2").name)})
 }
 
+// The names of slots are sent as what stands before the tickets: by runs of one key and of several, by groups and by commit.lua.
+func TestEndsNameTheirSlots(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	m := w.enter("p")
+	for _, keys := range []int64{1, 3} {
+		for _, c := range []struct {
+			name string
+			more func(ticket int64) []Effect // beside the slot
+		}{
+			{"run", func(int64) []Effect { return nil }},
+			{"groups", func(ticket int64) (e []Effect) {
+				for range ticket % 2 {
+					e = append(e, Command("SADD", w.s.SetKey("set"), ticket))
+				}
+				return e
+			}},
+			{"apart", func(int64) []Effect { return []Effect{Guard("GET", w.s.TextKey("none"), "")} }},
+		} {
+			var ended []Ended
+			for ticket := int64(1); ticket <= 7; ticket++ {
+				lane := NewLane("low", Limit{Kind: LimitRunning, Name: fmt.Sprint("slots", ticket%keys)})
+				w.do("SADD", w.s.slots(lane.Shared), holder("p", ticket), holder("other", ticket))
+				w.do("HSET", w.s.inflight("p"), ticket, "3:lowjob")
+				ended = append(ended, Ended{Ticket: ticket, Counts: CountsDone, Effects: w.s.LeaveLane(c.more(ticket), "p", Reserved{Ticket: ticket, Lane: &lane}, true)})
+			}
+			out := m.turn(Exchange{Ended: ended})
+			w.same(c.name+": refused", 0, len(out.Refused))
+			left := w.server.Int(t, "SUNIONSTORE", "left", w.s.slots("c:slots0"), w.s.slots("c:slots1"), w.s.slots("c:slots2"))
+			w.same(c.name+": others' slots", 7, left)
+			w.same(c.name+": is a slot of another", 1, w.server.Int(t, "SISMEMBER", "left", holder("other", 1)))
+			w.same(c.name+": jobs", 0, w.server.Int(t, "HEXISTS", w.s.inflight("p"), 7))
+			w.do("DEL", w.s.slots("c:slots0"), w.s.slots("c:slots1"), w.s.slots("c:slots2"))
+		}
+	}
+}
+
 // likewise returns effects of the same shape, perhaps with other values.
 func likewise(rt *rapid.T, effects []Effect) (others []Effect) {
 	for _, e := range effects {

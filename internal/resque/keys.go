@@ -22,7 +22,7 @@ type Store struct {
 	// ofExchange are the keys of the process that exchanged last. They save the poller their texts with each exchange.
 	ofExchange *atomic.Pointer[exchangeKeys]
 
-	ofSlots *atomic.Pointer[slotKey] // for LeaveLane
+	ofLimits *[leavingMost]atomic.Pointer[leaving] // for LeaveLane
 }
 
 // New returns the Store of a namespace. A missing final colon is added, so
@@ -34,7 +34,7 @@ func New(namespace string) Store {
 	case !strings.HasSuffix(namespace, ":"):
 		namespace += ":"
 	}
-	return Store{ns: namespace, ofExchange: new(atomic.Pointer[exchangeKeys]), ofSlots: new(atomic.Pointer[slotKey])}
+	return Store{ns: namespace, ofExchange: new(atomic.Pointer[exchangeKeys]), ofLimits: new([leavingMost]atomic.Pointer[leaving])}
 }
 
 // Namespace returns the key prefix, its colon included.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -235,11 +234,6 @@ func laneText(l Lane) string { return JobPrefix(l.Queue) + JobPrefix(l.Shared) +
 // laneBefore is what stands before the lane's own in the keys of a set.
 func (s Store) laneBefore(l Lanes) string { return s.lane(Lane{Queue: l.Queue, Shared: l.Shared}) }
 
-// holder names the job that holds a slot.
-func holder(process string, ticket int64) string {
-	return string(strconv.AppendInt(append(append(make([]byte, 0, 96), process...), '/'), ticket, 10))
-}
-
 // prefix stands before the payload in the in-flight record. For a job from a lane it begins with
 // the lane, "+0:12:f:Mail=acme3:low{…}": the job goes back there, and its slots are freed by it.
 // A leased job has none.
@@ -276,51 +270,6 @@ func parseReserved(ticket int64, value []byte) (j Reserved, ok bool) {
 	}
 	j.Queue, j.Lane, j.Payload = l.Queue, &l, rest
 	return j, true
-}
-
-// slotEnd is the effect of a job that holds one slot, as most jobs with limits, in one piece of memory.
-type slotEnd struct {
-	effects [1]Effect
-	keys    [1]Key
-	args    [1]any
-}
-
-// slotKey is the key of the slots that were freed last, of a limit without a key.
-type slotKey struct{ limit, key string }
-
-// LeaveLane appends what frees the slots of a job from a lane. If its handler was not called, it also gives
-// back the starts that rates counted for it.
-func (s Store) LeaveLane(effects []Effect, process string, j Reserved, started bool) []Effect {
-	for _, limit := range j.Lane.LimitTexts() {
-		if last := s.ofSlots.Load(); last != nil && last.limit == limit {
-			effects = freeSlot(effects, last.key, process, j.Ticket)
-			continue
-		}
-		switch kind, key, spec := s.countedAt(limit, process); {
-		case kind == "slots":
-			effects = freeSlot(effects, key, process, j.Ticket)
-			if limit == spec && key == s.slots(limit) {
-				s.ofSlots.Store(&slotKey{limit, key})
-			}
-		case !started:
-			keys, args := []Key{hashKey(s.limits()), textKey(key)}, []any{spec}
-			if kind == "wait" {
-				keys, args = append(keys, zsetKey(s.turns(j.Lane.Lanes()))), append(args, j.Lane.Own)
-			}
-			effects = append(effects, refund.Effect(keys, args...).Soft())
-		}
-	}
-	return effects
-}
-
-func freeSlot(effects []Effect, key, process string, ticket int64) []Effect {
-	end := &slotEnd{keys: [1]Key{setKey(key)}, args: [1]any{holder(process, ticket)}}
-	free := Effect{verb: "SREM", keys: end.keys[:], args: end.args[:]}
-	if effects == nil {
-		end.effects[0] = free
-		return end.effects[:1:1]
-	}
-	return append(effects, free)
 }
 
 // FreeLost frees the slots of a limit whose holders have no such job any more. Redis writes and

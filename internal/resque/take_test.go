@@ -506,18 +506,32 @@ func TestForgetLanes(t *testing.T) {
 	w.same("lanes", []string{lane.Lanes().member()}, w.server.List(t, "SMEMBERS", w.s.lanes()))
 }
 
-// The end of a job that holds a slot of its class is one piece of memory, and the holder's name.
-func TestLeaveLaneAllocatesLittle(t *testing.T) {
+// The ends of jobs that hold a slot of one of the limits that a process ended last share their effects, which name each job's own slot.
+func TestLeaveLaneAllocatesNothing(t *testing.T) {
 	s, lane := New(""), NewLane("low", Limit{Kind: LimitRunning, Name: "Mail"})
 	j := Reserved{Ticket: 7, Queue: "low", Lane: &lane}
 	for _, process := range []string{"p", "another"} {
 		free := s.LeaveLane(nil, process, j, true)
-		if len(free) != 1 || free[0].verb != "SREM" || free[0].keys[0] != setKey("resque:go:slots:c:Mail") || free[0].args[0] != process+"/7" {
+		if len(free) != 1 || free[0].verb != "SREM" || free[0].keys[0] != setKey("resque:go:slots:c:Mail") || free[0].args[0].(ownSlot).of(j.Ticket) != process+"/7" {
 			t.Errorf("the job of %s frees %+v", process, free)
 		}
+		if more := append(free, effect("SADD", setKey("more"))); len(s.LeaveLane(nil, process, j, true)) != 1 || more[0].verb != "SREM" {
+			t.Errorf("an effect more is one of another job's, too: %+v", more)
+		}
 	}
-	if n := testing.AllocsPerRun(100, func() { s.LeaveLane(nil, "p", j, true) }); n > 3 {
-		t.Errorf("%v allocations", n)
+	var keyed []Lane
+	for key := range 10 {
+		keyed = append(keyed, NewLane("low", Limit{Kind: LimitRunning, Name: "Mail", Keyed: true, Key: fmt.Sprint("tenant", key)}))
+	}
+	rate := NewLane("low", Limit{Kind: LimitStarts, Name: "Mail"})
+	for _, lanes := range [][]Lane{{lane}, keyed, {rate}} {
+		if n := testing.AllocsPerRun(100, func() {
+			for i := range lanes {
+				s.LeaveLane(nil, "p", Reserved{Ticket: 7, Queue: "low", Lane: &lanes[i]}, true)
+			}
+		}); n > 0 {
+			t.Errorf("%v allocations in %v", n, lanes[0])
+		}
 	}
 	here := NewLane("low", Limit{Kind: LimitRunningHere, Name: "Mail"})
 	for _, process := range []string{"p", "another"} {

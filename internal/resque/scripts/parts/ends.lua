@@ -11,8 +11,8 @@
 --
 -- ARGV  at this place: stat:failed, the number of the first of the varying keys, how many groups, then for each:
 --       '' or 'done' or 'failed', how many rows, then for each row:
---         verb, a letter for each key, its type, a letter for each key and argument: = equal or v varying, then
---         the equal ones: keys as their numbers in KEYS, and arguments
+--         verb, a letter for each key, its type, a letter for each key and argument: = equal, v varying or / an argument that is
+--         equal but for the ticket at its end, then the equal ones: keys as their numbers in KEYS, and arguments
 --       then how many jobs, and for each: its group if there are several, ticket, the varying arguments.
 --       The varying keys come in the same order from that number on.
 --       Of a run it is how many jobs below zero, then all tickets, then of a command the arguments of each job; of a verb for
@@ -33,9 +33,13 @@ do
       row.command, row.own = byte(row.verb) < 91, owns[row.verb]
       row.fills = row.verb == 'RPUSH' or row.verb == 'LPUSH'
       for i = 1, #spec do
-        local of, equal = i <= #kinds, byte(spec, i) == 61
+        local of, letter = i <= #kinds, byte(spec, i)
+        local equal = letter == 61
         if equal and of then row.keys[i] = KEYS[number()]
         elseif equal then row.args[i - #kinds] = arg()
+        elseif letter == 47 then
+          row.before = row.before or {}
+          row.before[i - #kinds] = arg()
         elseif of then row.vkeys[#row.vkeys + 1] = i
         else row.vargs[#row.vargs + 1] = i - #kinds end
       end
@@ -110,13 +114,18 @@ do
         into[varies[v]] = ARGV[at]
       end
     end
+    if row.before then
+      for place, before in pairs(row.before) do into[place] = before .. ticket end
+    end
   end
   local function together(rows, n) -- a run: true, nil or why, as many.NAME; at is behind the tickets
     local row = rows[1]
+    local before = row.before and row.before[1]
     if row.command and row.vkeys[1] then
       local names, of = {}, {} -- what each key has: one member, or a list
       for i = 1, n do
-        local key, member = KEYS[moving + i - 1], ARGV[at + i]
+        local key = KEYS[moving + i - 1]
+        local member = before and before .. ARGV[at - n + i] or ARGV[at + i]
         local has = of[key]
         if not has then names[#names + 1], of[key] = key, member
         elseif type(has) == 'table' then has[#has + 1] = member
@@ -130,7 +139,12 @@ do
       end
       return true
     elseif row.command then
-      local answer = try(row.verb, row.keys[1], unpack(ARGV, at + 1, at + n * #row.vargs))
+      local answer
+      if before then
+        local members = {}
+        for i = 1, n do members[i] = before .. ARGV[at - n + i] end
+        answer = try(row.verb, row.keys[1], unpack(members))
+      else answer = try(row.verb, row.keys[1], unpack(ARGV, at + 1, at + n * #row.vargs)) end
       if type(answer) == 'table' then return end
       if row.fills then fills(row.keys[1]) end
       return true
