@@ -47,6 +47,7 @@ type sorter struct {
 	// of the goroutine
 	next time.Time // when queues are sorted that nothing watches
 	said logging.Once
+	seen map[resque.Lane]bool // room for lanes
 }
 
 const (
@@ -65,7 +66,7 @@ const (
 )
 
 func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane), lanesOf func(*resque.Sorting, []resque.Lane), took func(string, int)) *sorter {
-	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, lanesOf: lanesOf, took: took, sizes: make(map[string]int)}
+	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, lanesOf: lanesOf, took: took, sizes: make(map[string]int), seen: make(map[resque.Lane]bool)}
 	s.loop = part.NewLoop(b, "sorter", s.turn)
 	s.loop.End = s.line.Close
 	return s
@@ -345,14 +346,15 @@ func (s *sorter) findLanes() bool {
 
 // lanes returns the lane of each job, each lane once, and how many bytes the jobs have.
 func (s *sorter) lanes(queue string, jobs [][]byte) (lanes, distinct []resque.Lane, bytes int) {
-	lanes, seen := s.classes.Lanes(queue, jobs), make(map[resque.Lane]bool)
+	lanes = s.classes.Lanes(queue, jobs)
 	for i, lane := range lanes {
 		bytes += len(jobs[i])
-		if (i == 0 || lane != lanes[i-1]) && !seen[lane] {
-			seen[lane] = true
+		if (i == 0 || lane != lanes[i-1]) && !s.seen[lane] {
+			s.seen[lane] = true
 			distinct = append(distinct, lane)
 		}
 	}
+	clear(s.seen)
 	return lanes, distinct, bytes
 }
 

@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,6 +262,9 @@ func shown(look any, now int64) (s Shown) {
 	return s
 }
 
+// fewLanes is for how many lanes of a batch there is room at first.
+const fewLanes = 64
+
 func (s Store) sortArgs(queue string, payloads [][]byte, lanes []Lane) *Call {
 	a := Call{keys: make([]any, 0, 3+len(lanes)), argv: make([]any, 0, 8+len(payloads))}
 	a.Key(s.KeyOfQueue(queue))
@@ -278,6 +282,11 @@ func (s Store) sortArgs(queue string, payloads [][]byte, lanes []Lane) *Call {
 			at, sets, of = len(sets), append(sets, l.Lanes()), append(of, nil)
 		}
 		of[at] = append(of[at], l)
+		if len(place) == fewLanes { // there may be as many as jobs: growing step by step is twice the memory
+			few := place
+			place = make(map[Lane]int, len(lanes))
+			maps.Copy(place, few)
+		}
 		place[l] = len(of[at])
 	}
 	a.Arg(len(sets))
