@@ -21,6 +21,9 @@ type Classes interface {
 	// Lanes returns where each of these jobs of a queue waits.
 	Lanes(queue string, jobs [][]byte) []resque.Lane
 
+	// Alike returns what all jobs are like that have the class and the lane of one of a queue, if that can be said without reading them.
+	Alike(queue string, job []byte) (of resque.Alike, some bool)
+
 	// Limits reports whether the queue itself was given limits.
 	Limits(queue string) bool
 

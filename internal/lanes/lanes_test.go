@@ -1,9 +1,12 @@
 package lanes
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +28,8 @@ type classes []resque.Limit
 func (c classes) Lanes(queue string, jobs [][]byte) []resque.Lane {
 	return slices.Repeat([]resque.Lane{resque.NewLane(queue, c...)}, len(jobs))
 }
-func (c classes) Limits(string) bool { return false }
+func (c classes) Alike(string, []byte) (of resque.Alike, some bool) { return of, false }
+func (c classes) Limits(string) bool                                { return false }
 func (c classes) SortedBy(lanes resque.Lanes) bool {
 	return slices.ContainsFunc(c, lanes.SortedBy)
 }
@@ -182,6 +186,11 @@ func TestLanesToForget(t *testing.T) {
 // sorting returns lanes whose sorter works on a Redis, with the given limits.
 func sorting(t *testing.T, names []string, limits ...resque.Limit) (*Lanes, *redistest.Server, *sync.Mutex) {
 	t.Helper()
+	return sortingBy(t, names, classes(limits))
+}
+
+func sortingBy(t *testing.T, names []string, of Classes) (*Lanes, *redistest.Server, *sync.Mutex) {
+	t.Helper()
 	s := redistest.Start(t)
 	dialer, err := conn.NewDialer(t.Context(), conn.Config{URI: s.URI()}, nil)
 	if err != nil {
@@ -189,7 +198,7 @@ func sorting(t *testing.T, names []string, limits ...resque.Limit) (*Lanes, *red
 	}
 	log, mu := slog.New(slog.DiscardHandler), new(sync.Mutex)
 	base := part.Base{Log: log, Outages: logging.NewOutages(log, clock.System), Store: resque.New(""), Dialer: dialer, Clock: clock.System}
-	l := New(base, classes(limits), func(f func()) {
+	l := New(base, of, func(f func()) {
 		mu.Lock()
 		defer mu.Unlock()
 		f()
@@ -224,6 +233,48 @@ func TestSorterMovesJobs(t *testing.T) {
 	l.Sort(works("work", "later"), func(string) bool { return false })
 	mu.Unlock()
 	redistest.Eventually(t, time.Minute, "the other is sorted", func() bool { return s.Int(t, "LLEN", "resque:queue:later") == 0 })
+}
+
+// mails are classes whose jobs are alike: those of the class Mail.
+type mails struct{ classes }
+
+func (m mails) Alike(queue string, job []byte) (of resque.Alike, some bool) {
+	of = resque.Alike{Begin: []byte(`{"class":"Mail"`), Lane: resque.NewLane(queue, m.classes...)}
+	return of, bytes.HasPrefix(job, of.Begin)
+}
+
+// Jobs of a class that are alike are not read: the sorter reads the first ones, and where another one stands between them.
+func TestSorterReadsNoJobsThatAreAlike(t *testing.T) {
+	t.Parallel()
+	limit := resque.Limit{Kind: resque.LimitRunning, Name: "Mail"}
+	l, s, mu := sortingBy(t, []string{"work"}, mails{classes{limit}})
+	var jobs []string
+	for i := range 20_000 {
+		jobs = append(jobs, fmt.Sprintf(`{"class":"Mail","args":[%d]}`, i))
+	}
+	jobs[4000] = `{"args":[4000],"class":"Mail"}`
+	for chunk := range slices.Chunk(jobs, 1000) {
+		args := []any{"resque:queue:work"}
+		for _, job := range chunk {
+			args = append(args, job)
+		}
+		s.Do(t, "RPUSH", args...)
+	}
+	s.Do(t, "CONFIG", "RESETSTAT")
+	mu.Lock()
+	l.Found(resque.NewLane("work", limit))
+	l.Sort(works("work"), func(string) bool { return false })
+	mu.Unlock()
+	const lane = "resque:go:lane:4:work6:c:Mail"
+	redistest.Eventually(t, time.Minute, "the jobs are in their lane", func() bool { return s.Int(t, "LLEN", lane) == len(jobs) })
+	_, sent, _ := strings.Cut(s.Text(t, "INFO", "stats"), "total_net_output_bytes:")
+	sent, _, _ = strings.Cut(sent, "\r")
+	if read, err := strconv.Atoi(sent); err != nil || read > len(strings.Join(jobs, ""))/2 {
+		t.Errorf("%s bytes were read of %d: %v", sent, len(strings.Join(jobs, "")), err)
+	}
+	if there := s.List(t, "LRANGE", lane, 0, -1); !slices.Equal(there, jobs) {
+		t.Error("the jobs are in another order in their lane")
+	}
 }
 
 // The fleet forgets lanes by which this process does not sort once they were empty for long.

@@ -1,6 +1,7 @@
 package lanes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -48,6 +49,7 @@ type sorter struct {
 	next time.Time // when queues are sorted that nothing watches
 	said logging.Once
 	seen map[resque.Lane]bool // room for lanes
+	like map[string][]byte    // of queues whose last batch was of one class and one lane: a job of it
 }
 
 const (
@@ -66,7 +68,7 @@ const (
 )
 
 func newSorter(b part.Base, c Classes, namesLost func(), sorted func(string, []resque.Lane), lanesOf func(*resque.Sorting, []resque.Lane), took func(string, int)) *sorter {
-	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, lanesOf: lanesOf, took: took, sizes: make(map[string]int), seen: make(map[resque.Lane]bool)}
+	s := &sorter{base: b, classes: c, line: b.Line(0), namesLost: namesLost, sorted: sorted, lanesOf: lanesOf, took: took, sizes: make(map[string]int), seen: make(map[resque.Lane]bool), like: make(map[string][]byte)}
 	s.loop = part.NewLoop(b, "sorter", s.turn)
 	s.loop.End = s.line.Close
 	return s
@@ -248,6 +250,9 @@ func (s *sorter) putBack(c redis.Conn, lost map[resque.Lanes][]resque.Lane) erro
 // the first batch is one. While Redis sorts a batch, the sorter finds the lanes of the next one, and with the same round trip it reads the
 // one behind that.
 func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more bool, err error) {
+	if more, err = s.stepAlike(ctx, c, queue); more || err != nil {
+		return more, err
+	}
 	n := s.size(queue)
 	jobs, err := s.base.Store.Peek(c, queue, 0, 2*n)
 	if err != nil || len(jobs) == 0 {
@@ -255,12 +260,52 @@ func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more boo
 	}
 	now, next := s.batchOf(queue, jobs[:min(n, len(jobs))]), jobs[min(n, len(jobs)):]
 	for range stepBatches {
+		s.learn(queue, now)
 		now, next, err = s.sortBatch(ctx, c, queue, now, next)
-		if err != nil || len(now.jobs) == 0 || ctx.Err() != nil {
+		if err != nil || len(now.jobs) == 0 || s.like[queue] != nil || ctx.Err() != nil {
 			break
 		}
 	}
 	return err == nil, err
+}
+
+// learn keeps a job of a batch whose jobs are all like it.
+func (s *sorter) learn(queue string, b batch) {
+	delete(s.like, queue)
+	if len(b.distinct) == 1 {
+		of, some := s.classes.Alike(queue, b.jobs[0])
+		other := func(job []byte) bool { return !bytes.HasPrefix(job, of.Begin) }
+		if some && !slices.ContainsFunc(b.jobs, other) {
+			s.like[queue] = slices.Clone(b.jobs[0])
+		}
+	}
+}
+
+// stepAlike sorts jobs as those of the last batch were, without reading them: a few batches at most. More says that there may be more such jobs.
+func (s *sorter) stepAlike(ctx context.Context, c redis.Conn, queue string) (more bool, err error) {
+	for range stepBatches {
+		job := s.like[queue]
+		of, some := s.classes.Alike(queue, job) // their limits may have changed
+		if !some || ctx.Err() != nil {
+			break
+		}
+		n := s.size(queue)
+		moved, size, err := s.base.Store.SortAlike(c, of, n)
+		if err != nil {
+			return false, err
+		}
+		if moved == 0 {
+			delete(s.like, queue)
+			break
+		}
+		s.took(queue, moved)
+		s.sorted(queue, []resque.Lane{of.Lane})
+		s.resize(queue, moved, size)
+		if more = moved == n; !more {
+			break
+		}
+	}
+	return more, nil
 }
 
 // batch is jobs of a queue and their lanes.
@@ -271,14 +316,19 @@ type batch struct {
 
 // batchOf finds the lanes of jobs that were read, and says how many to read at once from now on.
 func (s *sorter) batchOf(queue string, jobs [][]byte) batch {
-	lanes, distinct, bytes := s.lanes(queue, jobs)
-	switch n := s.size(queue); {
-	case bytes > sortBytes:
-		s.setSize(queue, n*sortBytes/bytes)
-	case len(jobs) >= n:
-		s.setSize(queue, min(8*n, sortMost, max(n, n*sortBytes/max(bytes, 1))))
-	}
+	lanes, distinct, size := s.lanes(queue, jobs)
+	s.resize(queue, len(jobs), size)
 	return batch{jobs, lanes, distinct}
+}
+
+// resize says how many jobs of a queue to sort at once from now on: so many were sorted, and have so many bytes.
+func (s *sorter) resize(queue string, jobs, size int) {
+	switch n := s.size(queue); {
+	case size > sortBytes:
+		s.setSize(queue, n*sortBytes/size)
+	case jobs >= n:
+		s.setSize(queue, min(8*n, sortMost, max(n, n*sortBytes/max(size, 1))))
+	}
 }
 
 // sortBatch sorts a batch. It returns the next one, whose jobs were read before, and the jobs behind it: none where another process
@@ -345,17 +395,17 @@ func (s *sorter) findLanes() bool {
 }
 
 // lanes returns the lane of each job, each lane once, and how many bytes the jobs have.
-func (s *sorter) lanes(queue string, jobs [][]byte) (lanes, distinct []resque.Lane, bytes int) {
+func (s *sorter) lanes(queue string, jobs [][]byte) (lanes, distinct []resque.Lane, size int) {
 	lanes = s.classes.Lanes(queue, jobs)
 	for i, lane := range lanes {
-		bytes += len(jobs[i])
+		size += len(jobs[i])
 		if (i == 0 || lane != lanes[i-1]) && !s.seen[lane] {
 			s.seen[lane] = true
 			distinct = append(distinct, lane)
 		}
 	}
 	clear(s.seen)
-	return lanes, distinct, bytes
+	return lanes, distinct, size
 }
 
 // pause waits for a time, or until the sorter stops.

@@ -68,6 +68,7 @@ func FuzzAnswers(f *testing.F) {
 		"deaths":  func(c redis.Conn) error { _, err := s.Deaths(c, []string{"a", "b"}, now); return err },
 		"forget":  func(c redis.Conn) error { return s.ForgetDeaths(c, now) },
 		"strays":  func(c redis.Conn) error { _, _, err := s.Strays(c, 0); return err },
+		"alike":   func(c redis.Conn) error { _, _, err := s.SortAlike(c, Alike{}, 9); return err },
 		"relane":  func(c redis.Conn) error { _, err := s.Relane(c, map[Lanes][]Lane{{"a", ""}: nil}); return err },
 		"fence":   func(c redis.Conn) error { _, err := s.Fence(c, "p", "1"); return err },
 		"cover":   func(c redis.Conn) error { return s.Cover(c, Process{ID: "p"}, "p-0:a") },

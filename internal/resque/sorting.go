@@ -8,8 +8,9 @@ import (
 )
 
 var (
-	sortScript     = script("sort")
-	sortLaneScript = script("sortlane")
+	sortScript      = script("sort")
+	sortLaneScript  = script("sortlane")
+	sortClassScript = script("sortclass")
 )
 
 // Sorting is jobs of a queue that an exchange moves into their lanes before its Take: as many of them as are still at the queue's head.
@@ -110,4 +111,31 @@ func (s Store) sortLaneArgs(queue string, n int, text []byte, lane Lane) *Call {
 	a.Key(s.turns(lane.Lanes()))
 	a.Arg(n, text, lane.Own, lane.Lanes().member())
 	return &a
+}
+
+// Alike are the jobs of a queue whose payloads begin with a text and name no other class and escape nothing behind it: they are of one class,
+// and whatever their arguments are, they wait in this lane.
+type Alike struct {
+	Begin []byte // up to the quotation mark behind the class
+	Lane  Lane
+}
+
+// SortAlike moves such jobs from the head of their queue into their lane, as many as stand there up to another job, and at most so many.
+// It returns how many, and how many bytes they have.
+func (s Store) SortAlike(c redis.Conn, of Alike, most int) (moved, size int, err error) {
+	var a Call
+	a.Key(s.KeyOfQueue(of.Lane.Queue))
+	a.Key(s.lanes())
+	a.Key(s.clock())
+	a.Key(s.lane(of.Lane))
+	a.Key(s.turns(of.Lane.Lanes()))
+	a.Arg(most, of.Begin, of.Lane.Own, of.Lane.Lanes().member())
+	r, err := redis.Ints(a.Do(c, sortClassScript))
+	if err == nil && len(r) != 2 {
+		err = ErrAnswer
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("sorting the jobs of queue %s by their class: %w", of.Lane.Queue, Explain(err))
+	}
+	return r[0], r[1], nil
 }

@@ -107,6 +107,45 @@ func TestSortIntoOneLane(t *testing.T) {
 	}
 }
 
+// Jobs that begin alike go from the head of their queue into their lane, up to one that may be of another: of another class or form, or with a
+// name of a class or an escape behind that.
+func TestSortAlike(t *testing.T) {
+	t.Parallel()
+	lane := NewLane("low", Limit{Kind: LimitRunning, Name: "Mail"})
+	of := Alike{[]byte(`{"class":"Mail"`), lane}
+	job := func(rest string) string { return `{"class":"Mail"` + rest + `}` }
+	a, b := job(`,"args":["a"]`), job(`,"args":[]`)
+	for _, tt := range []struct {
+		name  string
+		there []string
+		most  int
+		moved int
+	}{
+		{"all", []string{a, b, a}, 9, 3},
+		{"as many as are wished", []string{a, b, a}, 2, 2},
+		{"none", nil, 9, 0},
+		{"up to another class", []string{a, `{"class":"Mailer","args":[]}`, a}, 9, 1},
+		{"up to another order", []string{a, b, `{"args":[],"class":"Mail"}`, a}, 9, 2},
+		{"up to a priority", []string{a, `{"priority":3,"class":"Mail"}`}, 9, 1},
+		{"up to a class behind", []string{b, job(`,"args":[],"class":"Other"`)}, 9, 1},
+		{"up to a class at once", []string{b, job(`class":1`)}, 9, 1},
+		{"up to an escape", []string{b, job(`,"cl\\u0061ss":"Other"`)}, 9, 1},
+		{"none at the head", []string{"x", a}, 9, 0},
+		{"what is no job", []string{job(`,"args":[1`), ""}, 9, 1},
+	} {
+		w := newWire(t)
+		w.push("low", tt.there...)
+		moved, size, err := w.s.SortAlike(w.c, of, tt.most)
+		w.must(err)
+		w.same(tt.name+": moved", tt.moved, moved)
+		w.same(tt.name+": bytes", len(strings.Join(tt.there[:tt.moved], "")), size)
+		w.same(tt.name+": the queue", append([]string{}, tt.there[moved:]...), w.queue("low"))
+		w.same(tt.name+": the lane", append([]string{}, tt.there[:moved]...), w.server.List(t, "LRANGE", w.s.lane(lane), 0, -1))
+		w.same(tt.name+": the turns", min(1, moved), w.server.Int(t, "ZCARD", w.s.turns(lane.Lanes())))
+		w.same(tt.name+": the sets", min(1, moved), w.server.Int(t, "SISMEMBER", w.s.lanes(), lane.Lanes().member()))
+	}
+}
+
 // The jobs that are read with a sort are those behind the ones that were read before.
 func TestSortReadsFurther(t *testing.T) {
 	t.Parallel()

@@ -221,6 +221,14 @@ func TestScriptsRefusedChangeNothing(t *testing.T) {
 				return err
 			},
 		},
+		"sort of jobs that begin alike": {
+			keys: []string{s.KeyOfQueue("low"), s.lanes(), s.clock(), s.lane(lane), s.turns(lane.Lanes())}, all: true,
+			before: func(w *wire) { w.push("low", "a") },
+			call: func(w *wire) error {
+				_, _, err := s.SortAlike(w.c, Alike{[]byte("a"), lane}, 9)
+				return err
+			},
+		},
 		"relane": {
 			keys: []string{s.lanes(), s.turns(lane.Lanes()), s.lane(lane), s.clock()}, all: true,
 			before: func(w *wire) {

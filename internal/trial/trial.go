@@ -183,10 +183,11 @@ type unlimited struct{}
 func (unlimited) Lanes(queue string, jobs [][]byte) []resque.Lane {
 	return slices.Repeat([]resque.Lane{{Queue: queue}}, len(jobs))
 }
-func (unlimited) Limits(string) bool                  { return false }
-func (unlimited) SortedBy(resque.Lanes) bool          { return false }
-func (unlimited) Numbers() (map[string]string, error) { return nil, nil }
-func (unlimited) Any() bool                           { return false }
-func (unlimited) Version() uint64                     { return 0 }
-func (unlimited) PauseOver(string) bool               { return false }
-func (unlimited) PauseLeft(string) time.Duration      { return 0 }
+func (unlimited) Alike(string, []byte) (of resque.Alike, some bool) { return of, false }
+func (unlimited) Limits(string) bool                                { return false }
+func (unlimited) SortedBy(resque.Lanes) bool                        { return false }
+func (unlimited) Numbers() (map[string]string, error)               { return nil, nil }
+func (unlimited) Any() bool                                         { return false }
+func (unlimited) Version() uint64                                   { return 0 }
+func (unlimited) PauseOver(string) bool                             { return false }
+func (unlimited) PauseLeft(string) time.Duration                    { return 0 }

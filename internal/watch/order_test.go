@@ -24,13 +24,14 @@ type noLimits struct{}
 func (noLimits) Lanes(queue string, jobs [][]byte) []resque.Lane {
 	return slices.Repeat([]resque.Lane{{Queue: queue}}, len(jobs))
 }
-func (noLimits) Limits(string) bool                  { return false }
-func (noLimits) SortedBy(resque.Lanes) bool          { return false }
-func (noLimits) Numbers() (map[string]string, error) { return nil, nil }
-func (noLimits) Any() bool                           { return false }
-func (noLimits) Version() uint64                     { return 0 }
-func (noLimits) PauseOver(string) bool               { return false }
-func (noLimits) PauseLeft(string) time.Duration      { return 0 }
+func (noLimits) Alike(string, []byte) (of resque.Alike, some bool) { return of, false }
+func (noLimits) Limits(string) bool                                { return false }
+func (noLimits) SortedBy(resque.Lanes) bool                        { return false }
+func (noLimits) Numbers() (map[string]string, error)               { return nil, nil }
+func (noLimits) Any() bool                                         { return false }
+func (noLimits) Version() uint64                                   { return 0 }
+func (noLimits) PauseOver(string) bool                             { return false }
+func (noLimits) PauseLeft(string) time.Duration                    { return 0 }
 
 func testWatch(t *testing.T, names, order string, tracking bool) *Order {
 	t.Helper()

@@ -23,6 +23,7 @@ const (
 	delayed  scene = "while delayed jobs are due"   // in both schedules
 	limited  scene = "while limits hold"
 	crowded  scene = "while many wait in one lane"
+	classful scene = "while many of a class wait"
 	regained scene = "after a death within limits"
 	ticking  scene = "at ticks"
 	robbed   scene = "while its record is restored"
@@ -168,6 +169,10 @@ func (a *arena) prepare(s scene) {
 	case crowded:
 		o := of("Turn")
 		o.queue, o.key = "lanes", "tenant"
+		add(30, o)
+	case classful:
+		o := of("Few")
+		o.queue = "lanes"
 		add(30, o)
 	case relocking:
 		o := of("Nap")

@@ -24,6 +24,21 @@ func (t *Table) Lanes(queue string, jobs [][]byte) []resque.Lane {
 	return lanes
 }
 
+// Alike returns what all jobs are like that have the class of this one and its lane, whatever their arguments are. There are none where the job is
+// not in the plain form, or where one of its limits has a key.
+func (t *Table) Alike(queue string, raw []byte) (of resque.Alike, some bool) {
+	name := plainClass(raw)
+	if name == nil {
+		return of, false
+	}
+	b := batch{table: t, queue: queue, classes: make(map[string]*classLanes)}
+	c := b.class(name)
+	if c.read || c.keyed > 0 {
+		return of, false
+	}
+	return resque.Alike{Begin: raw[:len(classBegins)+len(name)+1], Lane: c.lane}, true
+}
+
 type batch struct {
 	table   *Table
 	queue   string
@@ -144,10 +159,13 @@ func (c *classLanes) on(queue string, args []json.RawMessage) (lane resque.Lane,
 	return resque.NewLane(queue, limits...), key
 }
 
+// classBegins is what stands before the class of a payload in the plain form.
+const classBegins = `{"class":"`
+
 // plainClass is the class of a payload in the form that nearly all have: the class first, and nothing
 // escaped. It is nil for any other form, which must be parsed.
 func plainClass(raw []byte) []byte {
-	rest, ok := bytes.CutPrefix(raw, []byte(`{"class":"`))
+	rest, ok := bytes.CutPrefix(raw, []byte(classBegins))
 	end := bytes.IndexByte(rest, '"')
 	if !ok || end < 0 || bytes.IndexByte(raw, '\\') >= 0 || bytes.Contains(rest[end:], []byte(`"class"`)) {
 		return nil // the last of several classes counts

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -116,6 +117,21 @@ func TestLanesOfABatch(t *testing.T) {
 			if lanes[i] != want && !(broken && lanes[i].Shared != "" || broken && limits == nil) {
 				t.Errorf("with %d limits of the queue %s is in %+v, read by itself in %+v", len(limits), raw, lanes[i], want)
 			}
+		}
+		alike := 0
+		for _, raw := range jobs {
+			of, some := table.Alike("q", raw)
+			for i, other := range jobs {
+				rest, begins := bytes.CutPrefix(other, of.Begin)
+				if some && begins && !bytes.Contains(rest, []byte(`\`)) && !bytes.Contains(rest, []byte(`"class"`)) {
+					if alike++; lanes[i] != of.Lane {
+						t.Errorf("with %d limits of the queue %s is in %+v, as jobs that begin as %s in %+v", len(limits), other, lanes[i], raw, of.Lane)
+					}
+				}
+			}
+		}
+		if keyed := limits != nil && limits[0].Key != nil; keyed != (alike == 0) {
+			t.Errorf("with %d limits of the queue %d pairs of jobs are alike", len(limits), alike)
 		}
 	}
 }
