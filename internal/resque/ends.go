@@ -82,7 +82,7 @@ func (p *parted) part(ended []Ended) {
 }
 
 // members are the commands that take any number of members, and how many arguments each of those has.
-var members = map[string]int{"ZADD": 2, "SREM": 1, "RPUSH": 1}
+var members = map[string]int{"ZADD": 2, "SREM": 1, "HDEL": 1, "RPUSH": 1}
 
 // mostRun is how many jobs a run has at most: Lua passes no more than 8,000 values to a function.
 const mostRun = 2000
@@ -97,7 +97,7 @@ func (g *endGroup) runs() bool {
 	switch {
 	case row.file != nil:
 		return row.file.many()
-	case members[verb] != len(row.args) || !equal[0] && verb != "SREM":
+	case members[verb] != len(row.args) || !equal[0] && verb != "SREM" && verb != "HDEL":
 		return false
 	}
 	for i, a := range row.args {

@@ -56,7 +56,7 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 			n := rapid.IntRange(0, 2).Draw(rt, "value")
 			h, l := keys[rapid.IntRange(0, 1).Draw(rt, "hash")], keys[rapid.IntRange(2, 3).Draw(rt, "list")]
 			var e Effect
-			switch rapid.IntRange(0, 11).Draw(rt, "row") {
+			switch rapid.IntRange(0, 12).Draw(rt, "row") {
 			case 0:
 				e = Command("HSET", h, "f", n)
 			case 1:
@@ -78,7 +78,9 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 				e = effect(rapid.SampledFrom([]string{"head", "tail"}).Draw(rt, "end"), l, len(JobPrefix("low")))
 			case 8:
 				e = effect("hold", h, fmt.Sprint("id", n), "text", 60_000)
-			case 9, 10:
+			case 9:
+				e = Command("HDEL", h, fmt.Sprint("id", n))
+			case 10, 11:
 				e = endsMany.Effect([]Key{h, l}, n)
 			default:
 				e = endsMark.Effect([]Key{h, l}, "c")
@@ -112,6 +114,7 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 		gone := rapid.SliceOf(rapid.Int64Range(1, 8)).Draw(rt, "not in the record")
 		spoiled := rapid.SliceOfN(rapid.SampledFrom(keys), 0, 2).Draw(rt, "spoiled")
 		found, says := rapid.Bool().Draw(rt, "found dead"), rapid.IntRange(0, 3).Draw(rt, "says")
+		locks := rapid.Bool().Draw(rt, "locks")
 		begin := func() *proc {
 			w.do("FLUSHDB")
 			m := w.enter("p")
@@ -129,6 +132,10 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 				w.do("RPUSH", keys[2].name, "stay")
 			case 2:
 				w.do("HSET", keys[0].name, "n", "no number")
+			}
+			if locks {
+				w.do("HSET", keys[0].name, "id0", 1, "id1", 1)
+				w.do("HSET", keys[1].name, "id1", 1)
 			}
 			for _, k := range spoiled {
 				w.spoil(k.name)
@@ -229,6 +236,33 @@ func TestEndsNameTheirSlots(t *testing.T) {
 	}
 }
 
+// Unique jobs that are done free their locks without a look at each. One of another type is refused to its job alone, and a lock
+// that another job has by now stays.
+func TestEndsFreeLocksOfManyJobs(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	m := w.enter("p")
+	var ended []Ended
+	for ticket := range int64(5) {
+		w.do("HSET", w.s.KeyOfLock(fmt.Sprint(ticket)), fmt.Sprint("id", ticket), "done")
+		w.do("HSET", w.s.inflight("p"), ticket+1, "3:lowjob")
+		ended = append(ended, Ended{Ticket: ticket + 1, Counts: CountsDone, Effects: []Effect{w.s.Release(fmt.Sprint(ticket), fmt.Sprint("id", ticket))}})
+	}
+	w.do("HSET", w.s.KeyOfLock("of another"), "other", "done")
+	ended[3].Effects = []Effect{w.s.Release("of another", "id3")}
+	w.spoil(w.s.KeyOfLock("1"))
+	w.do("CONFIG", "RESETSTAT")
+	out := m.turn(Exchange{Ended: ended})
+	w.same("refused", []string{"2 " + w.s.KeyOfLock("1") + " false"}, refused(out.Refused))
+	w.same("locks", []any{int64(0), int64(1), int64(1)}, []any{
+		w.do("EXISTS", w.s.KeyOfLock("0"), w.s.KeyOfLock("2"), w.s.KeyOfLock("4")), w.do("EXISTS", w.s.KeyOfLock("3")), w.do("EXISTS", w.s.KeyOfLock("of another")),
+	})
+	const commands = 2 + 5 + 2 // up to the one that is refused, those of each job, and two of the record
+	if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, fmt.Sprintf("cmdstat_hdel:calls=%d,", commands)) {
+		t.Errorf("the locks were not freed as a run, and then one by one: %s", stats)
+	}
+}
+
 // likewise returns effects of the same shape, perhaps with other values.
 func likewise(rt *rapid.T, effects []Effect) (others []Effect) {
 	for _, e := range effects {
@@ -245,11 +279,16 @@ func likewise(rt *rapid.T, effects []Effect) (others []Effect) {
 			case string:
 				if verb := strings.TrimPrefix(e.verb, "~"); verb == "ZADD" || verb == "SREM" {
 					e.args[i] = fmt.Sprint("b", n)
+				} else if verb == "HDEL" {
+					e.args[i] = fmt.Sprint("id", n)
 				}
 			}
 		}
 		if strings.HasSuffix(e.verb, "SREM") && rapid.Bool().Draw(rt, "another key") {
 			e.keys = []Key{New("").SetKey(rapid.SampledFrom([]string{"s", "s2"}).Draw(rt, "set"))}
+		}
+		if strings.HasSuffix(e.verb, "HDEL") && rapid.Bool().Draw(rt, "another key") {
+			e.keys = []Key{New("").HashKey(rapid.SampledFrom([]string{"h1", "h2"}).Draw(rt, "hash"))}
 		}
 		others = append(others, e)
 	}

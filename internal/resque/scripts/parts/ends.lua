@@ -2,9 +2,9 @@
 -- equal in their jobs are sent once. parts/rows.lua says what rows and verbs are. Here are no guards; commit.lua has those.
 --
 -- Where all jobs are one group of one row, they may be a run. Then a command that takes any number of members writes those
--- of all jobs at once, without a look at each; if Redis refuses it, nothing was written, and each job's own is tried. SREM may
--- have a key for each job: it is sent once for each key, and does no harm where it is tried again. A file of
--- verbs may define many.NAME(all) for runs. all has n, how many jobs; keys and args, those that are equal in all; and
+-- of all jobs at once, without a look at each; if Redis refuses it, nothing was written, and each job's own is tried. SREM and
+-- HDEL may have a key for each job, since they do no harm where they are tried again: SREM is sent once for each key, HDEL
+-- once for each job. A file of verbs may define many.NAME(all) for runs. all has n, how many jobs; keys and args, those that are equal in all; and
 -- keysof and argsof, which have for each other place a list of what the jobs have there. It writes what the verb would for
 -- one job after the other and returns true, or writes nothing and returns nothing: then each has the verb. What else it
 -- returns, or an error of Lua, refuses all jobs.
@@ -121,7 +121,13 @@ do
   local function together(rows, n) -- a run: true, nil or why, as many.NAME; at is behind the tickets
     local row = rows[1]
     local before = row.before and row.before[1]
-    if row.command and row.vkeys[1] then
+    if row.command and row.vkeys[1] and row.verb == 'HDEL' then -- locks: hardly any two jobs have one key
+      local first = moving - 1
+      for i = 1, n do
+        if type(try('HDEL', KEYS[first + i], ARGV[at + i])) == 'table' then return end
+      end
+      return true
+    elseif row.command and row.vkeys[1] then
       local names, of = {}, {} -- what each key has: one member, or a list
       for i = 1, n do
         local key = KEYS[moving + i - 1]
