@@ -35,3 +35,29 @@ function verbs.result(job, keys, args)
   call('PEXPIRE', doc, ttl)
   if keys[3] then call('PEXPIRE', keys[3], ttl) end
 end
+
+-- First runs that have ended well, each with a document of its own: there is nothing to remove.
+function many.result(all)
+  local args, docs, put, varies, seen = all.args, all.keysof[1], {'state', all.args[1]}, {}, {}
+  if not docs or all.keys[3] or all.keysof[3] or args[2] ~= '1' or not args[1] or args[4] ~= '' or args[5] ~= '' or args[6] ~= '0' then return end
+  local ttl, ttls, n = args[3], all.argsof[3], 6
+  while args[n + 1] or all.argsof[n + 1] do
+    n = n + 1
+    put[n - 4] = args[n]
+    if not args[n] then varies[#varies + 1] = n end
+  end
+  for i = 1, all.n do
+    local fields = not seen[docs[i]] and try('HLEN', docs[i])
+    if fields ~= 5 and fields ~= 0 then return end
+    seen[docs[i]] = fields
+  end
+  for i = 1, all.n do
+    local doc = docs[i]
+    if seen[doc] == 5 then
+      for v = 1, #varies do put[varies[v] - 4] = all.argsof[varies[v]][i] end
+      call('HSET', doc, unpack(put, 1, n - 4))
+      call('PEXPIRE', doc, ttl or ttls[i])
+    end
+  end
+  return true
+end
