@@ -184,7 +184,8 @@ func Parse(raw []byte) (Payload, error) {
 		few  [8]json.RawMessage // most jobs have fewer arguments, and one copy of the right size is cheapest
 		list = few[:0]
 
-		extra []Extra
+		some  [4]Extra // as the arguments
+		extra = some[:0]
 	)
 	s.enter()
 	for first := true; ; first = false {
@@ -234,7 +235,11 @@ func Parse(raw []byte) (Payload, error) {
 	if s.space(); s.pos != len(raw) {
 		return Payload{}, s.refusal()
 	}
-	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires), Extra: extra}
+	p := Payload{ID: idText(id), Attempt: attemptNumber(attempt), Unique: idText(unique), ExpiresAt: millis(expires)}
+	if len(extra) > 0 {
+		p.Extra = make([]Extra, len(extra))
+		copy(p.Extra, extra)
+	}
 	p.PHP = newPHPJob(p.ID, prefix, queueTime)
 	if class == nil {
 		return Payload{}, &Error{Reason: "the payload has no class"}

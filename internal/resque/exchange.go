@@ -366,10 +366,17 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	a += args + len(x.Done) + 3*len(x.Asks)
 	c := endsCall{Call: Call{
 		keys: make([]any, 2, 2+len(exchangeKeys{}.keys)+k+len(x.Asks)+a),
-		argv: make([]any, 0, a),
 	}}
 	c.before = 2
+	if k > 0 {
+		c.moving = make([]any, 0, k)
+	}
 	of := s.exchangeKeys(x.Process)
+	used := of.used.Swap(nil)
+	if used == nil {
+		used = new(exchangeArgv)
+	}
+	c.argv = slices.Grow(used.argv, a)
 	c.keys = append(c.keys, of.keys[:]...)
 
 	c.Arg(of.process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
@@ -389,26 +396,11 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 		c.varying(first)
 	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
-	return append(c.keys, c.argv...)
-}
-
-// exchangeKeys are the keys of each exchange of a process, and its name.
-type exchangeKeys struct {
-	id      string
-	process any // the id, as an argument that costs no allocation
-	keys    [8]any
-}
-
-func (s Store) exchangeKeys(process string) *exchangeKeys {
-	k := s.ofExchange.Load()
-	if k == nil || k.id != process {
-		k = &exchangeKeys{process, process, [8]any{
-			s.inflight(process), s.process(process), s.processes(), s.reaped(process),
-			s.stat("processed"), s.pauseAll(), s.recovered(), s.KeyOfQueues(),
-		}}
-		s.ofExchange.Store(k)
-	}
-	return k
+	all := append(c.keys, c.argv...)
+	clear(c.argv) // it keeps no values
+	used.argv = c.argv[:0]
+	of.used.Store(used)
+	return all
 }
 
 func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {

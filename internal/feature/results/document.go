@@ -42,7 +42,7 @@ var resultVerb = resque.NewVerb("result", resultLua)
 // document is what becomes of one job.
 type document struct {
 	outcome.None
-	deps outcome.Deps
+	deps *outcome.Deps
 	name string // of the document
 	ttl  int64  // ms, from the end
 	at   int64  // when the run was admitted here, by Redis's clock, in ms; 0: it was not

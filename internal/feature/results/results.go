@@ -55,7 +55,7 @@ func New(d outcome.Deps) outcome.Feature {
 		Name:    "results",
 		Field:   Field,
 		Enqueue: func(p *outcome.Push) error { return enqueue(d, p) },
-		Open:    func(j *outcome.Job) outcome.Policy { return open(d, n, j) },
+		Open:    func(j *outcome.Job) outcome.Policy { return open(&d, n, j) },
 		Close:   n.Close,
 	}
 }
@@ -90,7 +90,7 @@ func enqueue(d outcome.Deps, p *outcome.Push) error {
 }
 
 // open returns the policy of a job with a document. Fields of another form are another program's.
-func open(d outcome.Deps, n *notes, j *outcome.Job) outcome.Policy {
+func open(d *outcome.Deps, n *notes, j *outcome.Job) outcome.Policy {
 	name, ttl, ok := resque.ResultOf(&j.Parsed)
 	if !ok {
 		return nil

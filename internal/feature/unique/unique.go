@@ -32,7 +32,7 @@ func New(d outcome.Deps) outcome.Feature {
 			if most == 0 {
 				most = AtMost
 			}
-			return &lock{deps: d, hold: hold, name: name, most: most}
+			return &lock{deps: &d, hold: hold, name: name, most: most}
 		},
 	}
 }
@@ -40,7 +40,7 @@ func New(d outcome.Deps) outcome.Feature {
 // lock is what the payload of one job says of its lock.
 type lock struct {
 	outcome.None
-	deps  outcome.Deps
+	deps  *outcome.Deps
 	hold  resque.Hold
 	name  string
 	most  time.Duration

@@ -98,9 +98,14 @@ type position struct {
 // placeOf reads where a job stands in a workflow.
 func placeOf(j *outcome.Job) (at position, ok bool) {
 	raw := j.Parsed.Field(workflows.Field)
-	if raw == nil || json.Unmarshal(raw, &at.text) != nil {
+	if raw == nil {
 		return at, false
 	}
+	var text string // the decoder would have all of at on the heap, also for jobs that are no steps
+	if json.Unmarshal(raw, &text) != nil {
+		return at, false
+	}
+	at.text = text
 	if at.place, ok = workflows.ParsePlace(at.text); !ok {
 		return at, false
 	}

@@ -1,0 +1,26 @@
+package resque
+
+import "sync/atomic"
+
+// exchangeKeys are the keys of each exchange of a process, and its name.
+type exchangeKeys struct {
+	id      string
+	process any // the id, as an argument that costs no allocation
+	keys    [8]any
+	used    atomic.Pointer[exchangeArgv] // nil: another exchange uses it
+}
+
+// exchangeArgv is the memory of an exchange's values before they are behind the keys. It is used again.
+type exchangeArgv struct{ argv []any }
+
+func (s Store) exchangeKeys(process string) *exchangeKeys {
+	k := s.ofExchange.Load()
+	if k == nil || k.id != process {
+		k = &exchangeKeys{id: process, process: process, keys: [8]any{
+			s.inflight(process), s.process(process), s.processes(), s.reaped(process),
+			s.stat("processed"), s.pauseAll(), s.recovered(), s.KeyOfQueues(),
+		}}
+		s.ofExchange.Store(k)
+	}
+	return k
+}
