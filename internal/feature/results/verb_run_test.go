@@ -18,7 +18,7 @@ func TestVerbOfManyJobs(t *testing.T) {
 	pushed := []any{"state", "pending", "class", "C", "queue", "q", "enqueued", 1, "ttl", 60_000}
 	done := func(i int) resque.EndOfDocument {
 		return resque.EndOfDocument{State: "done", Over: true, Note: resque.Note{
-			Ticket: int64(i + 1), TTL: 60_000, Begun: []any{"attempt", 1, "worker", fmt.Sprint("w", i), "result", fmt.Append(nil, i), "ended", 5},
+			Ticket: int64(i + 1), TTL: 60_000_000, Begun: []any{"attempt", 1, "worker", fmt.Sprint("w", i), "result", fmt.Append(nil, i), "ended", 5},
 		}}
 	}
 	for name, tt := range map[string]struct {
@@ -95,7 +95,11 @@ func TestVerbOfManyJobs(t *testing.T) {
 					}
 				}
 				refused = append(refused, w.server.List(t, "HVALS", "resque:go:inflight:"+w.process.ID)...)
-				return append(w.server.Snapshot(t, "resque:go:result:"), w.server.Snapshot(t, "resque:go:progress:")...), refused, looks
+				documents = append(w.server.Snapshot(t, "resque:go:result:"), w.server.Snapshot(t, "resque:go:progress:")...)
+				for i := range documents {
+					documents[i].TTL = (documents[i].TTL + 999) / 1000 // they are read a while later
+				}
+				return documents, refused, looks
 			}
 			want, wantRefused, _ := write(false)
 			got, refused, looks := write(true)
