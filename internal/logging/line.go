@@ -54,7 +54,11 @@ func attr(groups []string, a slog.Attr) slog.Attr {
 // escape only some of them, each handler others.
 func visible(line string) string {
 	hidden := func(c rune) bool { return c >= 0x7f && !unicode.IsPrint(c) }
-	if !strings.ContainsFunc(line, hidden) {
+	first := 0 // most lines are ASCII
+	for first < len(line) && line[first] < 0x7f {
+		first++
+	}
+	if first == len(line) || !strings.ContainsFunc(line[first:], hidden) {
 		return line
 	}
 	var b strings.Builder

@@ -36,8 +36,8 @@ func newLogger(level slog.Leveler, format string, s *sink) (log *slog.Logger, fl
 	return slog.New(seelogHandler{
 		debug: lines(func(line string) { s.logger().Debug(line) }),
 		info:  lines(func(line string) { s.logger().Info(line) }),
-		warn:  lines(func(line string) { _ = s.logger().Warn(line) }),
-		error: lines(func(line string) { _ = s.logger().Error(line) }),
+		warn:  lines(func(line string) { s.logger().Info(line) }), // seelog's Warn and Error format a line twice, for an error that they return
+		error: lines(func(line string) { s.logger().Info(line) }),
 	}), s.flush
 }
 
