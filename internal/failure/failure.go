@@ -23,9 +23,11 @@ const (
 
 // Describe returns the exception, the error and the backtrace of a failure record.
 func Describe(err error, names Names) (exception, text string, trace []string) {
-	text = logging.Shorten(prefix.Record(err), MaxText)
-	return Exception(err, names), text, ShortTrace(backtrace(err))
+	return Exception(err, names), Text(err), ShortTrace(backtrace(err))
 }
+
+// Text is the text of a failure.
+func Text(err error) string { return logging.Shorten(prefix.Record(err), MaxText) }
 
 // backtrace returns the lines of the first error with a method Backtrace() []string,
 // never nil.

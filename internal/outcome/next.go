@@ -1,7 +1,6 @@
 package outcome
 
 import (
-	"slices"
 	"time"
 
 	"github.com/goworker/goworker/internal/payload"
@@ -76,16 +75,20 @@ func second(t time.Time) int64 { return (millis(t) + 999) / 1000 }
 // equal ones for one. An id does not suffice where the producer gave it: nothing keeps the producer from
 // pushing a job twice.
 func nextRun(j *Job, o *Outcome) []byte {
-	fields := slices.Concat(j.Fields, o.Fields)
+	fields := make([]payload.Field, 0, len(j.Fields)+len(o.Fields)+2)
 	again := j.Parsed.Attempt > 1
 	if o.State == Retried {
-		fields = append([]payload.Field{payload.NumberField("attempt", int64(j.Parsed.Attempt)+1)}, fields...)
+		fields = append(fields, payload.NumberField("attempt", int64(j.Parsed.Attempt)+1))
 	}
+	fields = append(append(fields, j.Fields...), o.Fields...)
 	switch {
 	case j.Parsed.ID == "":
-		id := payload.NewID()
-		if _, given, leased := resque.ParsePlace(j.Place); leased { // the job keeps the id under which a client knows it
-			id = given
+		id := ""
+		if j.Place != "" { // the job keeps the id under which a client knows it
+			_, id, _ = resque.ParsePlace(j.Place)
+		}
+		if id == "" {
+			id = payload.NewID()
 		}
 		fields = append(fields, payload.TextField("id", id))
 	case !again || o.State == Snoozed:

@@ -23,7 +23,7 @@ const (
 
 // TextField is a Field with a string.
 func TextField(name, value string) Field {
-	return Field{name, appendString(nil, value, Plain, replacement)}
+	return Field{name, appendString(make([]byte, 0, len(value)+len(`""`)), value, Plain, replacement)}
 }
 
 // NumberField is a Field with a number.
@@ -62,7 +62,11 @@ func SetFields(raw []byte, fields ...Field) ([]byte, error) {
 	if s.peek() != '{' {
 		return nil, &Error{Reason: "the payload is no object"}
 	}
-	found := make([]edit, len(fields), len(fields)+2)
+	var some [8]edit // most calls set fewer fields
+	found := some[:0]
+	for range fields {
+		found = append(found, edit{})
+	}
 	end, empty := 0, true
 	var last trailing
 	s.enter()
@@ -95,21 +99,31 @@ func SetFields(raw []byte, fields ...Field) ([]byte, error) {
 			}
 		}
 	}
+	room := 0
+	for _, f := range fields {
+		room += len(f.Name) + len(f.Value) + len(`,"":`)
+	}
 	var inner, behind []byte // before the fields that stay the last, and behind them
-	for _, step := range []func(name string) bool{isOther, isExpiry, isID} {
+	for _, step := range [...]func(name string) bool{isOther, isExpiry, isID} {
 		for i, f := range fields {
 			switch {
 			case found[i].end > 0 || !step(f.Name):
 			case last.keepsBehind(f.Name):
+				if inner == nil {
+					inner = make([]byte, 0, room)
+				}
 				inner = f.appendTo(inner, true)
 			default:
+				if behind == nil {
+					behind = make([]byte, 0, room)
+				}
 				behind = f.appendTo(behind, !empty || len(behind) > 0)
 			}
 		}
 	}
 	edits := append(slices.DeleteFunc(found, func(e edit) bool { return e.end == 0 }), edit{last.start, last.start, inner}, edit{end, end, behind})
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.start - b.start })
-	out := make([]byte, 0, len(raw)+32*len(fields))
+	out := make([]byte, 0, len(raw)+room)
 	at := 0
 	for _, e := range edits {
 		out = append(append(out, raw[at:e.start]...), e.text...)

@@ -52,7 +52,9 @@ func (s Store) ResetDeaths(j Reserved) Effect {
 // ScheduleAt puts a job into our own schedule, to be pushed to its queue at a time in
 // milliseconds. The payload needs an id: two members that are equal are one job.
 func (s Store) ScheduleAt(at int64, queue string, payload []byte) Effect {
-	return effect("ZADD", zsetKey(s.KeyOfSchedule()), at, JobPrefix(queue)+string(payload))
+	member := make([]byte, 0, len("100:")+len(queue)+len(payload))
+	member = append(append(strconv.AppendInt(member, int64(len(queue)), 10), ':'), queue...) // as JobPrefix
+	return effect("ZADD", zsetKey(s.KeyOfSchedule()), at, append(member, payload...))
 }
 
 // PushTail puts a payload behind all others in a queue.

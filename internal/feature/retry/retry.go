@@ -152,8 +152,7 @@ func (p policy) errorField(j *outcome.Job, err error) []payload.Field {
 	}
 	text := ""
 	if s := p.deps.Settings; !s.NoErrorInPayload {
-		exception, message, _ := failure.Describe(err, p.deps.Exceptions)
-		if text = short(exception + ": " + message); max(len(j.Payload), len(j.Parsed.Text))+len(text)+besides > s.MaxPayload {
+		if text = short(failure.Exception(err, p.deps.Exceptions) + ": " + failure.Text(err)); max(len(j.Payload), len(j.Parsed.Text))+len(text)+besides > s.MaxPayload {
 			text = ""
 		}
 	}
@@ -169,6 +168,9 @@ const besides = MaxError + 100
 // short is a text on one line, of at most MaxError bytes of UTF-8.
 func short(text string) string {
 	const dots = "…"
+	if len(text) <= MaxError && tidy(text) {
+		return text
+	}
 	whole := len(text) <= 4*MaxError
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text[:min(len(text), 4*MaxError)], "\uFFFD"), func(c rune) bool {
 		return unicode.IsSpace(c) || unicode.IsControl(c)
@@ -181,6 +183,19 @@ func short(text string) string {
 		end--
 	}
 	return text[:min(end, len(text))] + dots
+}
+
+// tidy reports whether a text is words of ASCII with a blank between each two.
+func tidy(text string) bool {
+	blank := true
+	for i := range len(text) {
+		c := text[i]
+		if c < ' ' || c >= 0x7f || c == ' ' && blank {
+			return false
+		}
+		blank = c == ' '
+	}
+	return !blank
 }
 
 // again is the outcome of a job that runs again after a wait.
