@@ -90,9 +90,13 @@ func (s Store) WriteNotes(c redis.Conn, process string, notes []Note) error {
 // RunName distinguishes the runs of a job.
 func RunName(process string, ticket int64) string { return fmt.Sprintf("%s:%d", process, ticket) }
 
+// EndHead is how many arguments of the verb stand before the fields of an end without log lines.
+const EndHead = 6
+
 // EndOfDocument is how a run ended, for the verb that writes it: see the feature results.
 type EndOfDocument struct {
 	Note           // Begun are the fields to write
+	Headed  bool   // EndHead places stand before those in Begun, which Args fills
 	Process string // whose run it is
 	State   string
 	Over    bool
@@ -112,7 +116,14 @@ func (e *EndOfDocument) Args() []any {
 	if len(e.Lines) > 0 {
 		log = 2 + len(e.Lines)
 	}
-	args := make([]any, 0, 6+log+len(e.Begun))
+	if e.Headed {
+		args := e.Begun
+		if args[0], args[1], args[2], args[3], args[4], args[5] = e.State, over, e.TTL, e.Try, progress, log; log == 0 {
+			return args
+		}
+		e.Begun = args[EndHead:]
+	}
+	args := make([]any, 0, EndHead+log+len(e.Begun))
 	args = append(args, e.State, over, e.TTL, e.Try, progress, log)
 	if log > 0 {
 		args = append(args, RunName(e.Process, e.Ticket), e.Before)

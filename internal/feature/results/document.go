@@ -61,12 +61,11 @@ func (d *document) Wrap(next outcome.Handler) outcome.Handler {
 }
 
 // Running has it written that the job runs.
-func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j)) }
+func (d *document) Running(j *outcome.Job) { d.run.running(d.began(j, nil)) }
 
-// began are the fields of a run, as far as they are known. Of a job of a dead process only the document may know
+// began adds the fields of a run, as far as they are known. Of a job of a dead process only the document may know
 // when it began, and of one that goes back before its handler was called also by which worker.
-func (d *document) began(j *outcome.Job) []any {
-	fields := make([]any, 0, 16)                                                          // with room for what an end adds
+func (d *document) began(j *outcome.Job, fields []any) []any {
 	fields = append(fields, "attempt", j.Attempt, "process", j.Process, "queue", j.Queue) // an operator may have moved it
 	if j.Worker != "" {
 		fields = append(fields, "worker", j.Worker)
@@ -102,8 +101,9 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 	e := resque.EndOfDocument{Process: j.Process, State: states[o.State], Over: o.State.Over()}
 	e.Note = d.run.end()
 	e.ID, e.Ticket, e.TTL = d.name, j.Ticket, d.ttl
+	e.Headed, e.Begun = true, make([]any, resque.EndHead, resque.EndHead+16)
 	if o.Started {
-		e.Begun = d.began(j)
+		e.Begun = d.began(j, e.Begun)
 	} else {
 		e.Begun = append(e.Begun, "queue", j.Queue)
 	}

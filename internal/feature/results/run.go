@@ -148,7 +148,7 @@ func (r *Run) note() (n resque.Note, version int, ok bool) {
 		return n, r.version, false
 	}
 	if n.Begun == nil && !r.shown && r.doc != nil {
-		n.Begun = r.doc.began(r.job)
+		n.Begun = r.doc.began(r.job, nil)
 	}
 	return n, r.version, true
 }
