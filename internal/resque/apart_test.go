@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -135,4 +136,50 @@ func TestManyLocksApart(t *testing.T) {
 	w.same("low", want["low"], w.queue("low"))
 	w.same("high", want["high"], w.queue("high"))
 	w.same("not pushed", false, slices.ContainsFunc(b.fates(), func(f string) bool { return f != "pushed" }))
+}
+
+// Jobs that hold their locks otherwise, or for another time, go in one call too: four values each, and what groups have in common once.
+// Jobs of one queue keep their order.
+func TestLocksApartInGroups(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	var jobs []lockedJob
+	var low []string
+	for i := range 12 {
+		j := uniqueJob(fmt.Sprint("lock", i, "-"), i, []string{"low", "high"}[i%2])
+		switch {
+		case i >= 8:
+			j.Hold = HoldStart
+		case i >= 4:
+			j.Most = time.Minute
+		}
+		if jobs = append(jobs, j); i%2 == 0 {
+			low = append(low, string(j.Payload))
+		}
+	}
+	b := locking(w.s, jobs...)
+	n := b.groupLocks()
+	args, _ := w.s.lockArgs(b, n)
+	w.same("jobs, groups, values", []int{12, 6, 6 + 4*12 + 7*6}, []int{n, len(b.locks), len(args)})
+	b = locking(w.s, jobs...)
+	w.must(w.s.PushBulk(w.c, b))
+	w.same("not pushed", false, slices.ContainsFunc(b.fates(), func(f string) bool { return f != "pushed" }))
+	w.same("low", low, w.queue("low"))
+	for _, j := range jobs {
+		stays := time.Duration(w.server.Int(t, "PTTL", w.s.KeyOfLock(j.Name))) * time.Millisecond
+		for id, said := range w.locks(j.Name) {
+			if h := parseHolder(id, said); h.ID != j.ID || h.hold != string(j.Hold) || h.member != JobPrefix(j.Queue)+string(j.Payload) || stays > j.Most || stays < j.Most-30*time.Second {
+				t.Errorf("the lock of %s stays for %s: %q", j.ID, stays, said)
+			}
+		}
+	}
+
+	w.do("FLUSHALL")
+	w.taken(uniqueJob("lock8-", 99, "high"))
+	b = locking(w.s, jobs...)
+	w.must(w.s.PushBulk(w.c, b))
+	want := slices.Repeat([]string{"pushed"}, 12)
+	want[8] = "lock8-99"
+	w.same("one is held", want, b.fates())
+	w.same("refusals", "1 lock8-99", w.server.Text(t, "GET", w.s.refusals("lock8-")))
 }

@@ -56,6 +56,9 @@ type Bulk struct {
 	hashes *newHashes // nil: there are none
 	aside  Effect     // the soft effect that units have beside their jobs, without arguments
 
+	locks []lockGroup // scratch of groupLocks
+	args  []any       // scratch: the arguments of a call
+
 	doubt  bool       // a push was sent, and not answered
 	rows   bool       // there is more than plain jobs for queues
 	pushed int        // units that were pushed
@@ -119,6 +122,29 @@ type Guarded struct {
 
 	// Left is called when a guard of these did not hold. It says what to do then. It may be nil.
 	Left Left
+
+	lock *claim // of Store.Unique: what it writes and does when the lock is refused, where there are no Effects and no Left
+}
+
+// effects are those that are written now.
+func (g *Guarded) effects() []Effect {
+	if g.takesLock() {
+		return []Effect{g.lock.take()}
+	}
+	return g.Effects
+}
+
+// takesLock reports whether all that is written now is a lock.
+func (g *Guarded) takesLock() bool { return g.lock != nil && !g.lock.replacing }
+
+// asks reports whether there is something to be asked when a guard did not hold.
+func (g *Guarded) asks() bool { return g.lock != nil || g.Left != nil }
+
+func (g *Guarded) left(c redis.Conn, answer string) (Verdict, error) {
+	if g.Left == nil {
+		return g.lock.left(c, answer)
+	}
+	return g.Left(c, answer)
 }
 
 // Left decides about a job of which a guard, or the proof of a verb, did not hold that has the same first key
@@ -141,11 +167,18 @@ func (b *Bulk) Reset() {
 	clear(b.units)
 	clear(b.queues)
 	clear(b.beside)
-	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0]}
+	clear(b.args)
+	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0], locks: b.locks, args: b.args[:0]}
 	if cap(b.buf) > mostKept {
 		room = Bulk{}
 	}
 	*b = room
+}
+
+// argsRoom returns room for the arguments of a call, which the next call overwrites.
+func (b *Bulk) argsRoom(n int) []any {
+	b.args = slices.Grow(b.args[:0], n)[:n]
+	return b.args
 }
 
 // Grow makes room for n more jobs of the average size of those added.

@@ -197,7 +197,7 @@ type leftUnit struct {
 func (l leftUnit) of() *Guarded {
 	for i := range l.guarded {
 		g := &l.guarded[i]
-		if g.Left != nil && slices.ContainsFunc(g.Effects, func(e Effect) bool { return e.keys[0].name == l.key }) {
+		if g.asks() && slices.ContainsFunc(g.effects(), func(e Effect) bool { return e.keys[0].name == l.key }) {
 			return g
 		}
 	}
@@ -209,7 +209,7 @@ func (l leftUnit) ask(c redis.Conn) error {
 	v := Verdict{}
 	if g := l.of(); g != nil {
 		var err error
-		if v, err = g.Left(c, l.answer); err != nil {
+		if v, err = g.left(c, l.answer); err != nil {
 			return err
 		}
 		if v.Again != nil {
@@ -226,18 +226,28 @@ func (l leftUnit) ask(c redis.Conn) error {
 
 // pushRows makes one call for all units that are not over. It returns those whose guards did not hold.
 func (s Store) pushRows(c redis.Conn, b *Bulk) (left []leftUnit, err error) {
-	call := s.rowsOf(b)
-	if n := len(call.keys) + len(call.argv); n > maxPushArgs {
-		return nil, tooMany(b, n, "their guards and effects")
+	var args []any
+	var units []*unit
+	script, with := lockScript(), "their locks"
+	if jobs := b.groupLocks(); jobs > 0 {
+		args, units = s.lockArgs(b, jobs)
+	} else {
+		call := s.rowsOf(b)
+		args, units, script, with = call.scriptArgs(""), call.units, call.script, "their guards and effects"
 	}
-	reply, err := s.evalPush(c, b, "EVALSHA", call.scriptArgs(call.script.Hash()))
-	if isNoScript(err) {
-		reply, err = s.evalPush(c, b, "EVAL", call.scriptArgs(call.script.Text()))
+	if len(args) > maxPushArgs {
+		return nil, tooMany(b, len(args), with)
+	}
+	args[0] = script.load().hashArg
+	reply, err := s.evalPush(c, b, "EVALSHA", args)
+	if err != nil && isNoScript(err) {
+		args[0] = script.load().textArg
+		reply, err = s.evalPush(c, b, "EVAL", args)
 	}
 	if err != nil && !errors.Is(err, ErrFewReplicas) {
 		return nil, err
 	}
-	left, wrong := s.answered(b, call.units, reply)
+	left, wrong := s.answered(b, units, reply)
 	if wrong != nil {
 		b.doubt = !isRefusal(wrong)
 		return nil, wrong
@@ -255,6 +265,13 @@ func tooMany(b *Bulk, values int, with string) error {
 
 // answered notes the script's answer about some units.
 func (s Store) answered(b *Bulk, units []*unit, reply any) (left []leftUnit, err error) {
+	if n, all := reply.(int64); all && n == int64(len(units)) {
+		for _, u := range units {
+			u.over = true
+		}
+		b.pushed += len(units)
+		return nil, nil
+	}
 	answer, err := s.committed(reply)
 	if err != nil {
 		return nil, err
@@ -327,13 +344,11 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 		call.Arg(first.args...)
 	}
 	var verbs []*Verb
-	apart := first.verb == ""
 	for i := range b.units {
 		u := &b.units[i]
 		if u.over {
 			continue
 		}
-		apart = apart && u.justLocked() && isOwn(&b.queues[u.queue]) == isOwn(&b.queues[0]) && call.place[u.guarded[0].Effects[0].keys[0].name] == 0
 		switch {
 		case u.guarded != nil:
 			u.next = len(call.argv)
@@ -355,9 +370,7 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 		call.units = append(call.units, u)
 	}
 	s.fill(&call.rowCall, b)
-	if call.argv[0] = string(call.kinds); apart {
-		call.argv[0] = "!" + string(call.kinds)
-	}
+	call.argv[0] = string(call.kinds)
 	call.script = pushScript.with(verbs)
 	return call
 }
@@ -365,11 +378,11 @@ func (s Store) rowsOf(b *Bulk) *pushCall {
 // effects are those of all parts of the job.
 func (u *unit) effects() []Effect {
 	if len(u.guarded) == 1 {
-		return u.guarded[0].Effects
+		return u.guarded[0].effects()
 	}
 	var all []Effect
-	for _, g := range u.guarded {
-		all = append(all, g.Effects...)
+	for i := range u.guarded {
+		all = append(all, u.guarded[i].effects()...)
 	}
 	return all
 }
@@ -381,7 +394,7 @@ func (s Store) firstWrite(b *Bulk) (e Effect) {
 	for i := range b.units {
 		u := &b.units[i]
 		switch {
-		case u.over || u.guarded != nil && u.isJust(replaceVerb) || u.guarded != nil && u.isJust(lockVerb):
+		case u.over || u.guarded != nil && (u.isJust(replaceVerb) || len(u.guarded) == 1 && u.guarded[0].takesLock()):
 		case u.kind == inRubys && u.guarded == nil:
 			e = effect("ZADD", s.secondsKey(), "XX", 0, "")
 		default:
@@ -394,11 +407,6 @@ func (s Store) firstWrite(b *Bulk) (e Effect) {
 // isJust reports whether all effects of the job are one of this verb.
 func (u *unit) isJust(v *Verb) bool {
 	return len(u.guarded) == 1 && len(u.guarded[0].Effects) == 1 && u.guarded[0].Effects[0].file == v
-}
-
-// justLocked reports whether the job has a lock and nothing else, and goes to the tail of its queue.
-func (u *unit) justLocked() bool {
-	return u.guarded != nil && u.isJust(lockVerb) && u.kind == inQueue && u.ahead == 0 && !u.guarded[0].Placed
 }
 
 // place adds the rows that put a guarded job into its place, and appends their verbs. They follow what may be refused.

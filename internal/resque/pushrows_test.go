@@ -267,7 +267,8 @@ func TestPushAsks(t *testing.T) {
 	why := errors.New("no look now")
 	unique := uniqueJob("u", 2, "low")
 	g := w.s.Unique(unique.Lock)
-	look := g.Left
+	take := g
+	look := take.left
 	g.Left = func(c redis.Conn, answer string) (Verdict, error) {
 		if why != nil {
 			return Verdict{}, why

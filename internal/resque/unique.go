@@ -111,19 +111,17 @@ func (s Store) Unique(l Lock) Guarded {
 	if l.Now.IsZero() {
 		l.Now = clock.System.Now()
 	}
-	c := &claim{store: s, Lock: l, wait: l.At.Sub(l.Now)}
-	return Guarded{Effects: []Effect{c.take()}, Left: c.left}
+	return Guarded{lock: &claim{store: s, Lock: l}}
 }
 
 // claim is a job that wants a lock.
 type claim struct {
 	store Store
 	Lock
-	wait      time.Duration // until the job is due
 	tries     int
-	now       int64 // Redis's, in ms, when it named the holder
-	holder    Holder
-	replacing bool // the last try was to replace the holder
+	now       int64   // Redis's, in ms, when it named the holder
+	holder    *Holder // nil: none was named
+	replacing bool    // the next try, or the last one, is to replace the holder
 }
 
 // mostTries is how often a job asks for a lock while other processes are faster.
@@ -133,7 +131,8 @@ const mostTries = 10
 func (c *claim) left(conn redis.Conn, answer string) (v Verdict, err error) {
 	switch {
 	case !c.replacing:
-		c.now, c.holder = parseHeld(answer)
+		now, holder := parseHeld(answer)
+		c.now, c.holder = now, &holder
 		if c.tries++; c.Replace && c.tries <= mostTries {
 			c.replacing = true
 			return Verdict{Again: &Guarded{Effects: c.replaces(), Placed: true}, Replaces: c.holder.ID}, nil
@@ -147,7 +146,7 @@ func (c *claim) left(conn redis.Conn, answer string) (v Verdict, err error) {
 	if c.holder.hold == string(HoldTime) || c.now-c.holder.seen < ProvenFor.Milliseconds() || c.tries > mostTries {
 		return held, nil
 	}
-	stays, err := c.store.findHolder(conn, c.Lock, &c.holder)
+	stays, err := c.store.findHolder(conn, c.Lock, c.holder)
 	switch {
 	case err != nil:
 		return v, fmt.Errorf("looking for job %s, which holds the lock: %w", c.holder.ID, err)
@@ -157,14 +156,15 @@ func (c *claim) left(conn redis.Conn, answer string) (v Verdict, err error) {
 	return c.again(), nil
 }
 
-func (c *claim) again() Verdict { return Verdict{Again: &Guarded{Effects: []Effect{c.take()}}} }
+// again is to take the lock, which needs no Effects.
+func (c *claim) again() Verdict { return Verdict{Again: new(Guarded)} }
 
 func (c *claim) later() bool { return !c.At.IsZero() }
 
 // most is the TTL of the lock.
 func (c *claim) most() int64 {
 	if c.later() && c.Hold != HoldTime {
-		return withWait(c.Most, c.wait).Milliseconds()
+		return withWait(c.Most, c.At.Sub(c.Now)).Milliseconds()
 	}
 	return c.Most.Milliseconds()
 }
@@ -175,14 +175,19 @@ func (c *claim) take() Effect {
 	if c.Replace {
 		replace = "1"
 	}
-	refused := c.store.refusals(c.Name)
-	lock := strings.TrimSuffix(refused, refusedEnd)
+	lock, refused := c.keys()
 	return lockVerb.Effect([]Key{anyKey(lock), anyKey(refused)}, c.ID, string(c.Hold), c.most(), replace, ProvenFor.Milliseconds())
+}
+
+// keys returns those of the lock and of its count of refusals.
+func (c *claim) keys() (lock, refused string) {
+	refused = c.store.refusals(c.Name)
+	return strings.TrimSuffix(refused, refusedEnd), refused
 }
 
 // replace puts the job in the holder's place, if the holder still waits.
 func (c *claim) replace() Effect {
-	s, h := c.store, &c.holder
+	s, h := c.store, c.holder
 	target, due := s.QueueKey(c.Queue), ""
 	if c.later() {
 		target, due = s.ScheduleKey(), strconv.FormatInt(StampOf(c.At).MS, 10)
@@ -194,7 +199,7 @@ func (c *claim) replace() Effect {
 
 // replaces is replace, with what the document of the holder says then. A job of the same id has a new document.
 func (c *claim) replaces() []Effect {
-	h := &c.holder
+	h := c.holder
 	if h.ID == c.ID {
 		return []Effect{c.replace()}
 	}

@@ -12,8 +12,7 @@
 --
 -- Any other call. Plain jobs of one place are a run, whose rows push up to 1000 of them each:
 -- KEYS  the rows'
--- ARGV  one letter for each key, its type, as in commit.lua; before them '!' if each job has one row lock, a lock that no
---       other job of the call has, and goes to a queue, whose names are all in one set
+-- ARGV  one letter for each key, its type, as in commit.lua
 --       how many values the first write has, and these: a command, its key, arguments. Redis refuses it
 --       whenever it would refuse the first write of a job, as when out of memory; it may be repeated.
 --       then for each job, or run: the job's bytes or '', how many values the rows have, and the rows, see
@@ -23,11 +22,15 @@
 --       the refusals: job, key, error…, the jobs left: job, '' or '?', the guard's answer and key…, the
 --       lists that were pushed to…}. Jobs and runs are numbered from 1. A refusal with the job '' is of a soft row.
 --
+-- A call of jobs that each have a lock, which no other job of the call has, and nothing else, and go to the tails of queues whose
+-- names are all in one set: see parts/locking.lua.
+--
 -- Atomic: the call. All rows of all jobs are proven before the first is written. If one is refused, or a
 -- proof returned '?', nothing is written for any job. A job whose guards do not hold is left; the others
 -- are pushed. Guards are read again before a job of several is written, because one before it may have
--- changed them. With '!' none has. The call is refused, whole, when out of memory. Redis does not roll back a script, so
--- every key is first read as its type.
+-- changed them. Of jobs that have nothing but locks of their own none has. The call is refused, whole, when out of memory. Redis
+-- does not roll back a script, so every key is first read as its type.
+local KEYS, ARGV = KEYS, ARGV -- for jobs that have just locks rows may be made in their place
 if ARGV[1] == '' or ARGV[1] == '~' or ARGV[1] == '#' then -- this needs no rows, whose functions cost more than one push
   local begin, lists = 1, #KEYS
   if ARGV[1] == '#' then begin, lists = 4 + ARGV[3], lists - ARGV[2] end
@@ -76,61 +79,12 @@ if ARGV[1] == '' or ARGV[1] == '~' or ARGV[1] == '#' then -- this needs no rows,
   end
   return
 end
-local apart = string.byte(ARGV[1]) == 33
-if apart then -- while all locks are free, few commands do, and no functions. If not, or if Redis refuses one, the rows say what to do
-  -- The 20 values of a job: bytes, 18, lock, 8, 2, key, count, id, until, TTL, replace, ms, SADD, 2, key, queue, tail, 2, key, n
-  local try, locks, lists, free = redis.pcall, {}, {}, true
-  for at = 3, #ARGV, 20 do
-    local n, place = #locks + 1, ARGV[at + 18]
-    local list = lists[place]
-    if not list then
-      list = {key = KEYS[place + 0], queue = ARGV[at + 15], jobs = {}}
-      lists[place], lists[#lists + 1] = list, list
-    end
-    locks[n], list[#list + 1], list.jobs[#list + 1] = KEYS[ARGV[at + 5] + 0], string.sub(ARGV[at], ARGV[at + 19] + 1), n
-  end
-  for from = 1, #locks, 1000 do
-    free = free and try('EXISTS', unpack(locks, from, math.min(from + 999, #locks))) == 0
-  end
-  free = free and type(try('SCARD', KEYS[ARGV[17] + 0])) == 'number'
-  for _, list in ipairs(lists) do free = free and type(try('LLEN', list.key)) == 'number' end
-  if free then
-    local time, n, at = redis.call('TIME'), 0, 3
-    time = string.format('%.0f', math.floor(time[1] * 1000 + time[2] / 1000))
-    time = ' ' .. time .. ' ' .. time .. '  '
-    while free and n < #locks do
-      free = type(try('HSET', locks[n + 1], ARGV[at + 7], ARGV[at + 8] .. time .. ARGV[at])) == 'number'
-      if free then -- only then is anything written: when out of memory Redis refuses no write after the first one, not even of the rows
-        n = n + 1
-        free = type(try('PEXPIRE', locks[n], ARGV[at + 9])) == 'number'
-      end
-      at = at + 20
-    end
-    for _, list in ipairs(lists) do free = free and type(try('SADD', KEYS[ARGV[17] + 0], list.queue)) == 'number' end
-    for i = 1, free and 0 or n do try('HDEL', locks[i], ARGV[20 * i - 10]) end
-  end
-  if free then
-    local reply, filled = {'ok', #locks, 0, 0}, {}
-    for _, list in ipairs(lists) do
-      for from = 1, #list, 1000 do
-        local to = math.min(from + 999, #list)
-        local answer = try('RPUSH', list.key, unpack(list, from, to))
-        if type(answer) == 'number' then filled[#filled + 1] = from == 1 and list.key or nil
-        else
-          reply[2], reply[3] = reply[2] - to + from - 1, reply[3] + to - from + 1
-          for i = from, to do
-            local r = #reply
-            reply[r + 1], reply[r + 2], reply[r + 3] = tostring(list.jobs[i]), list.key, answer.err
-          end
-        end
-      end
-    end
-    for _, key in ipairs(filled) do reply[#reply + 1] = key end
-    return reply
-  end
+local apart = ARGV[1] == '!'
+if apart then
+--@locking
 end
 --@rows
-types = apart and sub(ARGV[1], 2) or ARGV[1]
+types = ARGV[1]
 local jobs, left, at = {}, {}, 3 + ARGV[2]
 local function leave(why, answer, key)
   local n = #left
