@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -167,7 +168,8 @@ func (c *Client) Inspect() *inspect.Inspector {
 // With ErrTooFewReplicas the job is there, and the receipt has its ID. With ErrUnconfirmed it
 // may be there.
 func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (Receipt, error) {
-	receipts, err := c.registry.around.enqueue(ctx, []Item{{job, opts}}, c.send)
+	var one [1]Receipt
+	receipts, err := c.enqueue(ctx, []Item{{job, opts}}, one[:])
 	if len(receipts) == 0 {
 		return Receipt{}, err
 	}
@@ -193,11 +195,19 @@ func (c *Client) Enqueue(ctx context.Context, job *Job, opts ...EnqueueOption) (
 // depend on each other. The error joins a *ShardError for each shard that took none; the
 // receipts of its jobs are empty.
 func (c *Client) EnqueueMany(ctx context.Context, items ...Item) ([]Receipt, error) {
-	return c.registry.around.enqueue(ctx, items, c.send)
+	return c.enqueue(ctx, items, nil)
 }
 
-// send enqueues items, after the middleware.
-func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
+// enqueue enqueues items, with room for their receipts.
+func (c *Client) enqueue(ctx context.Context, items []Item, room []Receipt) ([]Receipt, error) {
+	if c.registry.around.all.Load() == nil {
+		return c.send(ctx, items, room)
+	}
+	return c.registry.around.enqueue(ctx, slices.Clone(items), func(ctx context.Context, items []Item) ([]Receipt, error) { return c.send(ctx, items, nil) })
+}
+
+// send is enqueue after the middleware.
+func (c *Client) send(ctx context.Context, items []Item, receipts []Receipt) ([]Receipt, error) {
 	find, err := c.finder()
 	if err != nil {
 		return nil, err
@@ -230,9 +240,9 @@ func (c *Client) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		}
 	}
 	if len(loads) == 1 {
-		return loads[0].send(ctx, items)
+		return loads[0].send(ctx, items, receipts)
 	}
-	return c.sendAll(ctx, loads, items)
+	return c.sendAll(ctx, loads, slices.Clone(items))
 }
 
 // room is what a call that enqueues needs while it encodes jobs, and sends them to one Redis, as most do.
@@ -245,7 +255,8 @@ type room struct {
 // giveBack keeps the room of a call that is over, without what it has of the program, for another call.
 func (r *registry) giveBack(of *room) {
 	of.options.Reset()
-	*of = room{options: enqueueOptions{Mistakes: of.options.Mistakes, spare: of.options.spare}}
+	of.push.Reset()
+	*of = room{push: of.push, options: enqueueOptions{Mistakes: of.options.Mistakes}}
 	r.rooms.Put(of)
 }
 
@@ -270,7 +281,7 @@ func (c *Client) sendAll(ctx context.Context, loads []load, items []Item) ([]Rec
 			continue
 		}
 		wg.Go(func() {
-			receipts, err := loads[i].send(ctx, items)
+			receipts, err := loads[i].send(ctx, items, nil)
 			for n, r := range receipts {
 				all[loads[i].places[n]] = r
 			}
@@ -310,16 +321,18 @@ func (l *load) add(p *outcome.Push, place int, several bool) error {
 	return l.call.Add(p)
 }
 
-// send pushes the jobs.
-func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
+// send pushes the jobs. It returns receipts in the room given, if that is enough.
+func (l *load) send(ctx context.Context, items []Item, receipts []Receipt) ([]Receipt, error) {
 	if l.call == nil {
 		return nil, nil
 	}
 	pushed, err := l.client.Send(ctx, l.call)
-	if len(pushed) == 0 {
-		return nil, l.explain(err)
+	if errors.Is(err, ErrClosed) && len(pushed) == 0 {
+		return nil, err
+	} else if len(pushed) == 0 {
+		return nil, producer.Explain(err, l.call.Jobs())
 	}
-	receipts := make([]Receipt, len(pushed))
+	receipts = slices.Grow(receipts[:0], len(pushed))[:len(pushed)]
 	for i, r := range pushed {
 		if r.Err == nil {
 			receipts[i] = Receipt{ID: r.ID, Replaced: r.Replaced, Buffered: r.Buffered}
@@ -337,20 +350,6 @@ func (l *load) send(ctx context.Context, items []Item) ([]Receipt, error) {
 		return receipts, nil
 	}
 	return receipts, prefix.Of(err)
-}
-
-// explain says of an error whether the jobs may be in their queues.
-func (l *load) explain(err error) error {
-	switch many := l.call.Jobs() > 1; {
-	case err == nil || errors.Is(err, ErrClosed):
-		return err
-	case !errors.Is(err, ErrUnconfirmed):
-		return prefix.Errorf("%w; nothing was enqueued", err)
-	case many:
-		return prefix.Errorf("%w; the jobs may be in their queues", err)
-	default:
-		return prefix.Errorf("%w; the job may be in its queue", err)
-	}
 }
 
 // job returns the i-th job of the load.

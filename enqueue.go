@@ -121,10 +121,9 @@ type enqueueOptions struct {
 	id     string
 	at     time.Time // zero: now
 	in     time.Duration
-	resque bool             // at is for resque-scheduler's schedule
-	traced bool             // the job carries a trace, unless that schedule has it
-	step   asStep           // nil: the job is no step of a workflow
-	spare  *outcome.Options // empty, for the next job; nil: there is none
+	resque bool   // at is for resque-scheduler's schedule
+	traced bool   // the job carries a trace, unless that schedule has it
+	step   asStep // nil: the job is no step of a workflow
 }
 
 // asStep is what a job has as a step of a workflow. check returns why the options cannot be those of a step.
@@ -161,7 +160,8 @@ func push(classOf func(name string) *outcome.Class, item *Item, p *outcome.Push,
 		return producer.ErrNoJob
 	}
 	job := item.Job.Payload
-	*p = outcome.Push{Queue: item.Job.Queue, Name: job.Class, Args: job.Args, Class: classOf(job.Class), View: item.Job, Beside: p.Beside[:0]}
+	p.Reset()
+	p.Queue, p.Name, p.Args, p.Class, p.View = item.Job.Queue, job.Class, job.Args, classOf(job.Class), item.Job
 	if len(item.Options) > 0 {
 		return pushWith(item.Options, p, o, nil)
 	}
@@ -182,9 +182,7 @@ func queueOf(class *outcome.Class) string {
 
 // pushWith is push for a job with options, or for a step.
 func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asStep) error {
-	if p.Options = o.spare; p.Options == nil {
-		p.Options = new(outcome.Options)
-	}
+	p.Options = p.NewOptions()
 	o.Reset()
 	*o = enqueueOptions{Mistakes: o.Mistakes, to: p.Options, step: step}
 	for i, opt := range opts {
@@ -194,7 +192,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asS
 		opt.enqueue(o)
 	}
 	if step == nil && p.Options.Empty() {
-		o.spare, p.Options = p.Options, nil
+		p.Options = nil
 	}
 	if p.Step = step != nil; p.Class == nil {
 		p.Class = o.class

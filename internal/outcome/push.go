@@ -47,6 +47,34 @@ type Push struct {
 	// Guarded are effects and guards that are proven and written as one with the push. Each feature adds an
 	// element of its own.
 	Guarded []resque.Guarded
+
+	spare *Options // what NewOptions returns; nil: new ones
+}
+
+// Reset makes p as good as new, and keeps its memory.
+func (p *Push) Reset() {
+	clear(p.Fields)
+	clear(p.Beside)
+	clear(p.Begins)
+	clear(p.Guarded)
+	*p = Push{Fields: p.Fields[:0], Beside: p.Beside[:0], Begins: p.Begins[:0], Guarded: p.Guarded[:0], spare: p.spare}
+}
+
+// Keep returns a copy, which has what features added to itself: Reset does not use its memory again.
+func (p *Push) Keep() Push {
+	kept := *p
+	p.Fields, p.Beside, p.Begins, p.Guarded, p.spare = nil, nil, nil, nil, nil
+	return kept
+}
+
+// NewOptions returns options without any. They are valid until Reset.
+func (p *Push) NewOptions() *Options {
+	if p.spare == nil {
+		p.spare = new(Options)
+	}
+	clear(p.spare.all)
+	p.spare.all = p.spare.all[:0]
+	return p.spare
 }
 
 // Option returns the option of a type that holds for a job: the job's own, or else that of its class.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -190,11 +191,14 @@ func (c *Call) add(p *outcome.Push) error {
 		c.bulk.Begin(h)
 	}
 	p.Payload = nil
-	if c.keeps {
-		c.sent = append(c.sent, Sent{Push: *p, Payload: bytes.Clone(c.bulk.Begun())})
-		p.Beside = nil // its memory is the kept job's
+	guarded := slices.Clip(p.Guarded)
+	if len(guarded) == 0 {
+		guarded = nil // which is no guarded job
 	}
-	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, p.Guarded...)
+	if c.keeps {
+		c.sent = append(c.sent, Sent{Push: p.Keep(), Payload: bytes.Clone(c.bulk.Begun())})
+	}
+	return c.bulk.Put(resque.Place{Queue: p.Queue, At: p.At, Ruby: p.Ruby, Priority: p.Priority}, guarded...)
 }
 
 // encode writes a job as the one that the bulk has begun, with what the features add.

@@ -118,6 +118,19 @@ func (unconfirmed) Exception() string { return "" }
 // unless the error is a *resque.ReplicasError: then all are.
 func Unconfirmed(err error) bool { return errors.Is(err, ErrUnconfirmed) }
 
+// Explain says of an error of a call without receipts whether its jobs may be in their queues.
+func Explain(err error, jobs int) error {
+	switch {
+	case err == nil:
+		return nil
+	case !Unconfirmed(err):
+		return prefix.Errorf("%w; nothing was enqueued", err)
+	case jobs > 1:
+		return prefix.Errorf("%w; the jobs may be in their queues", err)
+	}
+	return prefix.Errorf("%w; the job may be in its queue", err)
+}
+
 // ErrNoJob is returned for a job without a queue or a class.
 var ErrNoJob = errors.New("a job to be enqueued needs a queue and a class")
 

@@ -87,3 +87,29 @@ func TestCallsAreUsedAgain(t *testing.T) {
 		t.Error("no call was used again")
 	}
 }
+
+// A plain job that follows one with a lock, in the memory of that one, is a plain job.
+func TestPushesAreUsedAgain(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, set := setup(t, s, 1)
+	p, call := new(outcome.Push), c.NewCall(set, 3)
+	for i := range 3 {
+		p.Reset()
+		p.Queue, p.Name, p.Args = "q", "C", []any{i}
+		if i != 1 {
+			p.Options = options(locked(fmt.Sprint("lock", i), false))
+		}
+		if err := call.Add(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	receipts, err := c.Send(t.Context(), call)
+	if err != nil || len(receipts) != 3 || receipts[0].ID == "" || receipts[1].ID != "" || receipts[2].ID == "" {
+		t.Errorf("%+v, %v", receipts, err)
+	}
+	jobs := waiting(t, s)["q"]
+	if len(jobs) != 3 || jobs[1] != `{"class":"C","args":[1]}` || !strings.Contains(jobs[2], `"args":[2]`) {
+		t.Errorf("%q", jobs)
+	}
+}

@@ -56,8 +56,9 @@ type Bulk struct {
 	hashes *newHashes // nil: there are none
 	aside  Effect     // the soft effect that units have beside their jobs, without arguments
 
-	locks []lockGroup // scratch of groupLocks
-	args  []any       // scratch: the arguments of a call
+	guards []Guarded   // those of units
+	locks  []lockGroup // scratch of groupLocks
+	args   []any       // scratch: the arguments of a call
 
 	doubt  bool       // a push was sent, and not answered
 	rows   bool       // there is more than plain jobs for queues
@@ -167,8 +168,9 @@ func (b *Bulk) Reset() {
 	clear(b.units)
 	clear(b.queues)
 	clear(b.beside)
+	clear(b.guards)
 	clear(b.args)
-	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0], locks: b.locks, args: b.args[:0]}
+	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0], guards: b.guards[:0], locks: b.locks, args: b.args[:0]}
 	if cap(b.buf) > mostKept {
 		room = Bulk{}
 	}
@@ -244,7 +246,7 @@ func (b *Bulk) besides(g []Guarded) (args []any, _ []Guarded) {
 	return args, g
 }
 
-// Put adds the job that Encode began, behind the others. With an error it is not added.
+// Put adds the job that Encode began, behind the others. With an error it is not added. It keeps no g.
 func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if to.Queue == "" {
 		return errNoQueue
@@ -273,8 +275,20 @@ func (b *Bulk) Put(to Place, g ...Guarded) error {
 			return err
 		}
 	}
-	b.put(to, g, aside)
+	b.put(to, b.keep(g), aside)
 	return nil
+}
+
+// keep returns a copy of g, nil if g is. Grown room leaves earlier copies where they are.
+func (b *Bulk) keep(g []Guarded) []Guarded {
+	if len(g) == 0 {
+		return g
+	}
+	if cap(b.guards)-len(b.guards) < len(g) {
+		b.guards = make([]Guarded, 0, max(len(g), 2*cap(b.guards)))
+	}
+	b.guards = append(b.guards, g...)
+	return b.guards[len(b.guards)-len(g) : len(b.guards) : len(b.guards)]
 }
 
 // pack makes of the job that Encode began an item of its MessagePack queue. One that waits for its time stays JSON: the

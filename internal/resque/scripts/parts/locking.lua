@@ -14,7 +14,8 @@ end
 free = free and type(try('SCARD', KEYS[1])) == 'number'
 for g = 1, groups do
   free = free and type(try('LLEN', KEYS[g + 1])) == 'number'
-  begins[g], at = at, at + 6 + 2 * ARGV[at]
+  begins[g] = at
+  at = at + 6 + 2 * ARGV[at] -- apart: the embedded server's Lua assigns to locals first
 end
 local n = 0
 if free then
