@@ -41,6 +41,9 @@ type UniqueOption func(*Uniqueness)
 // elsewhere: a Ruby worker runs it, or an operator removes it from its queue. Its lock is
 // free for another job 8 s later.
 func Unique(opts ...UniqueOption) Uniqueness {
+	if len(opts) == 0 {
+		return Uniqueness{options: unique.Options{Hold: resque.HoldDone, Most: DefaultLockAtMost}}
+	}
 	u := Uniqueness{options: unique.Options{Most: DefaultLockAtMost}}
 	for _, opt := range opts {
 		if opt == nil {

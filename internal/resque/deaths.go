@@ -69,10 +69,12 @@ func (d Deaths) guilty(limit int) bool {
 	return limit > 0 && d.Count > limit && d.Charged >= min(limit, chargesNeeded) && chargesShare*d.Charged >= d.Count
 }
 
+const digestBytes = 16
+
 // Digest names a payload in the counts of jobs found in dead processes.
 func Digest(payload []byte) string {
 	sum := sha256.Sum256(payload)
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:digestBytes])
 }
 
 func digests(jobs []Reserved) []string {

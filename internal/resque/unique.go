@@ -1,6 +1,8 @@
 package resque
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -33,14 +35,17 @@ const ProvenFor = 8 * time.Second
 //
 // separated by blanks, times in ms. Where is the ticket@process it was seen under, or empty.
 // Member has the form of a member of go:schedule: it is what a look for the job needs.
-func (s Store) KeyOfLock(name string) string { return s.ns + "go:unique:" + name }
+func (s Store) KeyOfLock(name string) string { return s.ns + lockSpace + name }
 func (s Store) lockRest() string             { return s.ns + "go:unique-rest" }
 
 // refusals is how many jobs a lock has refused for its holder: a string, the number and the holder's id. Its name begins as that of the
 // lock, so that producers who may use locks may count.
-func (s Store) refusals(name string) string { return s.ns + "go:unique:" + name + refusedEnd }
+func (s Store) refusals(name string) string { return s.ns + lockSpace + name + refusedEnd }
 
-const refusedEnd = ":refused"
+const (
+	lockSpace  = "go:unique:"
+	refusedEnd = ":refused"
+)
 
 // LockName names a lock by what is to be unique: a job's class and arguments as
 // Encode writes them in the Plain style, or a key of the program's.
@@ -61,16 +66,38 @@ type Lock struct {
 	At      time.Time // zero: now
 	Now     time.Time // before At; zero: this machine's
 	Replace bool      // take the lock from a holder that still waits
+
+	refused string // the key of the count of refusals, which begins with that of the lock; "": Named has not made it
+}
+
+// Named returns the lock with its name, which LockName would make, and its keys.
+func (s Store) Named(l Lock, payload []byte, key string) Lock {
+	sum := sha256.Sum256(payload)
+	if key != "" {
+		sum = sha256.Sum256([]byte("=" + key))
+	}
+	text := append(append(make([]byte, 0, 128), s.ns...), lockSpace...)
+	from := len(text)
+	text = hex.AppendEncode(text, sum[:digestBytes])
+	to := len(text)
+	l.refused = string(append(text, refusedEnd...))
+	l.Name = l.refused[from:to]
+	return l
 }
 
 // LockField is the value of the top-level "unique": hold:lock:ms, or without the last part for the
 // usual TTL. From it the process that runs the job knows its lock.
 func LockField(hold Hold, lock string, most time.Duration) string {
-	field := string(hold) + ":" + lock
+	return string(AppendLockField(nil, hold, lock, most))
+}
+
+// AppendLockField appends what LockField returns. Of a lock that LockName has named it is what JSON has between quotes.
+func AppendLockField(dst []byte, hold Hold, lock string, most time.Duration) []byte {
+	dst = append(append(append(dst, hold...), ':'), lock...)
 	if most > 0 {
-		field += ":" + strconv.FormatInt(most.Milliseconds(), 10)
+		dst = strconv.AppendInt(append(dst, ':'), most.Milliseconds(), 10)
 	}
-	return field
+	return dst
 }
 
 // ParseLock reads what LockField wrote. most is 0 for the usual TTL. Any other text
@@ -181,7 +208,9 @@ func (c *claim) take() Effect {
 
 // keys returns those of the lock and of its count of refusals.
 func (c *claim) keys() (lock, refused string) {
-	refused = c.store.refusals(c.Name)
+	if refused = c.refused; refused == "" {
+		refused = c.store.refusals(c.Name)
+	}
 	return strings.TrimSuffix(refused, refusedEnd), refused
 }
 

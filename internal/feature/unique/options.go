@@ -52,15 +52,14 @@ func (o Options) field() time.Duration {
 }
 
 // lock returns the lock of a job that is to be enqueued.
-func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
+func (o Options) lock(s resque.Store, p *outcome.Push) (l resque.Lock, err error) {
 	l = resque.Lock{ID: p.MakeID(), Hold: o.Hold, Most: o.ttl(), Queue: p.Queue, At: p.At, Replace: o.Replace}
 	if o.Key != nil {
 		key := o.Key(p)
 		if key == "" {
 			return l, fmt.Errorf("the key by which a job of class %s is to be unique is empty", p.Name)
 		}
-		l.Name = resque.LockName(nil, key)
-		return l, nil
+		return s.Named(l, nil, key), nil
 	}
 	named, class := p.Payload, p.Name // producers that escape otherwise, or use an alias, must name the lock alike
 	if p.Class != nil {
@@ -71,8 +70,7 @@ func (o Options) lock(p *outcome.Push) (l resque.Lock, err error) {
 	} else if p.Style != payload.Plain || class != p.Name {
 		named, err = payload.Encode(class, p.Args, payload.Plain)
 	}
-	l.Name = resque.LockName(named, "")
-	return l, err
+	return s.Named(l, named, ""), err
 }
 
 // enqueue gives the job a lock. The payload says which, unless the lock does not end with the job. The zero Options are
@@ -85,12 +83,14 @@ func enqueue(d outcome.Deps, p *outcome.Push) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	l, err := o.lock(p)
+	l, err := o.lock(d.Store, p)
 	if err != nil {
 		return err
 	}
 	if o.Hold != resque.HoldTime {
-		p.Fields = append(p.Fields, payload.TextField("unique", resque.LockField(o.Hold, l.Name, o.field())))
+		value := append(make([]byte, 0, 64), '"')
+		value = append(resque.AppendLockField(value, o.Hold, l.Name, o.field()), '"')
+		p.Fields = append(p.Fields, payload.Field{Name: "unique", Value: value})
 	}
 	if d.Clock != nil {
 		l.Now = d.Clock.Now()
