@@ -15,6 +15,7 @@ import (
 // returned.
 type borrowed struct {
 	conn     redis.Conn
+	slot     *slot // of conn
 	pool     *Pool
 	returned atomic.Bool
 	since    time.Time       // when it was handed out

@@ -106,7 +106,7 @@ func (p *Pool) get(ctx context.Context, program bool) (*borrowed, error) {
 	if err := p.fill(ctx, s); err != nil {
 		return nil, notSent(ctx, err)
 	}
-	l := &borrowed{conn: s.conn, pool: p, program: program, since: time.Now()}
+	l := &borrowed{conn: s.conn, slot: s, pool: p, program: program, since: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -148,11 +148,10 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 	if err := Over(ctx); err != nil {
 		return nil, err
 	}
-	wctx, cancel := context.WithTimeout(ctx, p.wait)
-	defer cancel()
-	defer context.AfterFunc(p.closing, cancel)()
 	start := time.Now()
-	r, err := p.slots.Get(wctx)
+	wait := &slotWait{Context: ctx, pool: p}
+	defer wait.end()
+	r, err := p.slots.Get(wait)
 	switch {
 	case err == nil && p.closing.Err() == nil:
 		return r.(*slot), nil
@@ -167,6 +166,36 @@ func (p *Pool) take(ctx context.Context) (*slot, error) {
 		return nil, interruptedBy(ctx, text)
 	}
 	return nil, errors.New(text)
+}
+
+// slotWait is the context of a wait for a slot. It ends with the call's, and from when the call really waits also after the pool's
+// limit, and when the pool closes. Mostly a slot is there, and the limits would cost more than all else that take does. vitess' pool
+// asks for Done once before it looks whether a slot is there, and again to wait for one.
+type slotWait struct {
+	context.Context
+	pool   *Pool
+	asked  bool
+	cancel context.CancelFunc // nil: it has no limits yet
+	stop   func() bool
+}
+
+func (w *slotWait) Done() <-chan struct{} {
+	if !w.asked {
+		w.asked = true
+		return w.Context.Done()
+	}
+	if w.cancel == nil {
+		w.Context, w.cancel = context.WithTimeout(w.Context, w.pool.wait)
+		w.stop = context.AfterFunc(w.pool.closing, w.cancel)
+	}
+	return w.Context.Done()
+}
+
+func (w *slotWait) end() {
+	if w.cancel != nil {
+		w.stop()
+		w.cancel()
+	}
 }
 
 // busy says what the connections do while none is free.
@@ -262,11 +291,11 @@ func PutBack(c redis.Conn) {
 }
 
 func (p *Pool) takeBack(l *borrowed) {
-	s := &slot{}
+	s := l.slot
 	if l.reusable() {
-		s.conn, s.used = l.conn, time.Now()
+		s.used = time.Now()
 	} else {
-		_ = l.conn.Close()
+		s.Close()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -441,3 +441,17 @@ func TestPoolOfOne(t *testing.T) {
 	PutBack(c)
 	p.Close(errClosed)
 }
+
+// To lend a connection that is there costs what is lent, and a wait that did not come.
+func TestPoolLendsCheaply(t *testing.T) {
+	p := NewPool(&fakeDialer{}, 2)
+	defer p.Close(errors.New("over"))
+	answer := func(redis.Conn) error { return nil }
+	if n := testing.AllocsPerRun(100, func() {
+		if err := p.Do(context.Background(), answer); err != nil {
+			t.Error(err)
+		}
+	}); n > 3 {
+		t.Errorf("%v allocations", n)
+	}
+}
