@@ -150,9 +150,9 @@ func TestReapersShare(t *testing.T) {
 	b := setup(t)
 	dead := make([]resque.Lease, 4000)
 	taken := func(all int) int {
-		b.reaper.observe(slices.Clone(dead), all)
+		b.reaper.observe(slices.Clone(dead), all, time.Now())
 		if p := b.reaper.pending.Swap(nil); p != nil {
-			return len(*p)
+			return len(p.dead)
 		}
 		return 0
 	}

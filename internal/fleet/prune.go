@@ -30,16 +30,13 @@ type pruner struct {
 
 // prune removes workers by Ruby's rules: those whose last heartbeat is more than 300 s old. It
 // keeps workers that never sent one. It also keeps the workers of processes with leases, since a
-// lease is better evidence. self is the worker id that takes Ruby's lock.
-func (p *pruner) prune(c redis.Conn, self string) error {
+// lease is better evidence. self is the worker id that takes Ruby's lock. now is a time that Redis said a moment ago: a worker is never found
+// dead too early by it.
+func (p *pruner) prune(c redis.Conn, self string, now time.Time) error {
 	if clock.Since(p.base.Clock, p.pruned) < pruneEvery {
 		return nil
 	}
 	store := p.base.Store
-	now, err := store.Now(c)
-	if err != nil {
-		return err
-	}
 	if clock.Since(p.base.Clock, p.forgot) >= forgetEvery {
 		if err := store.ForgetDeaths(c, now); err != nil {
 			return err

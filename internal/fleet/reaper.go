@@ -27,13 +27,19 @@ type reaper struct {
 	config  Config
 	lease   *Lease
 	loop    *part.Loop
-	pending atomic.Pointer[[]resque.Lease] // the dead of the last renewal; nil: they are looked after
+	pending atomic.Pointer[seen] // by the last renewal; nil: it is looked after
 
 	line     conn.Line
 	troubles troubles
 	scanner  *scanner
 	pruner   pruner
 	trimmer  trimmer
+}
+
+// seen is what a renewal has shown.
+type seen struct {
+	dead []resque.Lease
+	at   time.Time // by Redis's clock
 }
 
 func newReaper(l *Lease) *reaper {
@@ -51,14 +57,14 @@ func newReaper(l *Lease) *reaper {
 // all of them would ask for each dead process. The leader takes all.
 const mostReapers = 32
 
-// observe is called with the dead processes that a renewal has shown, and how many processes there are, with them. The loop takes their
-// jobs, so that a long recovery costs no lease.
-func (r *reaper) observe(dead []resque.Lease, all int) {
+// observe is called with the dead processes that a renewal has shown at a time of Redis's clock, and how many processes there are, with
+// them. The loop takes their jobs, so that a long recovery costs no lease.
+func (r *reaper) observe(dead []resque.Lease, all int, at time.Time) {
 	if alive := all - len(dead); alive > mostReapers && !r.lease.Leads() {
 		dead = slices.DeleteFunc(dead, func(resque.Lease) bool { return rand.IntN(alive) >= mostReapers })
 	}
 	if len(dead) > 0 || r.scans() {
-		r.pending.Store(&dead) // instead of an older list: a process that is still dead is in this one too
+		r.pending.Store(&seen{dead, at}) // instead of an older list: a process that is still dead is in this one too
 		r.loop.Wake()
 	}
 }
@@ -72,7 +78,7 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 	if pending == nil {
 		return part.Never, nil
 	}
-	session, dead := r.lease.Session(), *pending
+	session, dead := r.lease.Session(), pending.dead
 	do := func(doing string, f func(redis.Conn) error) {
 		if err := r.line.Do(session.ctx, f); err == nil || session.ctx.Err() == nil {
 			r.troubles.report(doing, err)
@@ -85,7 +91,7 @@ func (r *reaper) turn(context.Context) (wait time.Duration, err error) {
 		do("reaping", func(c redis.Conn) error { return r.reap(c, l) })
 	}
 	if r.lease.Leads() {
-		do("pruning", func(c redis.Conn) error { return r.pruner.prune(c, session.Worker(0)) })
+		do("pruning", func(c redis.Conn) error { return r.pruner.prune(c, session.Worker(0), pending.at) })
 		caps := r.lease.caps.Load()
 		r.trimmer.most, r.trimmer.age = caps.FailedMaxSize, caps.FailedMaxAge
 		do("removing old failures", r.trimmer.trim)

@@ -19,8 +19,8 @@ func TestReap(t *testing.T) {
 	l := b.dead(process("dead"), job, job)
 	b.start()
 	b.eventually("the lease is renewed", func() bool { return b.called("held") })
-	b.reaper.observe([]resque.Lease{{Process: "dead", Value: "7"}, {Process: "unknown", Value: "1"}}, 2) // it was renewed meanwhile
-	b.reaper.observe([]resque.Lease{l}, 2)
+	b.reaper.observe([]resque.Lease{{Process: "dead", Value: "7"}, {Process: "unknown", Value: "1"}}, 2, time.Now()) // it was renewed meanwhile
+	b.reaper.observe([]resque.Lease{l}, 2, time.Now())
 	b.eventually("it is found dead", func() bool { return b.log.count("a process was found dead") == 1 })
 	if !b.called("died dead") || b.called("died unknown") {
 		t.Error("the heir must learn of the dead process, and of no other")
@@ -137,7 +137,7 @@ func TestPrune(t *testing.T) {
 	p, c := &b.reaper.pruner, b.redis.Dial(t)
 	prune := func() {
 		t.Helper()
-		if err := p.prune(c, "ours-0:work"); err != nil {
+		if err := p.prune(c, "ours-0:work", b.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
