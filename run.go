@@ -278,7 +278,7 @@ func (d *Daemon) prepare(ctx context.Context, c *client) {
 	ender.Took, ender.Ended = d.lease.Took, d.history.Ended
 	d.leases = leased.NewSweep(base, ender)
 	d.pump.Seen = func(due resque.Due) { d.sweep.Seen(due); d.flusher.Seen(due) }
-	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale, d.newRegistered(base)}, d.lock
+	d.lease.Owner, d.lease.Riders, d.lease.Heir = d.poller, []fleet.Rider{c.bridges.Load(), d.pump, d.sweep, d.flusher, d.leases, d.history, d.rules, d.scale, d.newRegistered(base), order.Ride()}, d.lock
 }
 
 // schedulers makes the parts that enqueue jobs when their time comes.
@@ -363,7 +363,7 @@ func (d *Daemon) newSource(base part.Base, p *poller, closed func(string) bool, 
 	return watch.New(base, l, watch.Options{
 		List: watch.List{Queues: d.config.queues, Order: d.config.Order, Closed: closed}, Interval: d.config.PollInterval, Exits: d.config.ExitOnComplete,
 		Took: d.lease.Took, Peers: d.lease.Peers, Program: strings.Join(d.registry.known(), "\n"), Waits: p.record.Regroups, Leave: p.record.Withdraw,
-		Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
+		Run: p.ask, Watched: watched, Busy: func() bool { return p.slots.Busy() > 0 },
 	})
 }
 

@@ -173,6 +173,9 @@ func (l *Lanes) Stop() { l.sorter.stop() }
 // Any reports whether any queue has lanes or is paused.
 func (l *Lanes) Any() bool { return len(l.queues)+len(l.paused) > 0 }
 
+// Quiet reports whether a look of the interval has nothing to do for lanes: there are none, and the fleet knows the numbers of the limits.
+func (l *Lanes) Quiet() bool { return !l.Any() && !l.ask && l.known && l.sent }
+
 // Paused reports whether nothing is taken from a queue. A pause ends at its time, whether or not the fleet has noted that.
 func (l *Lanes) Paused(name string) bool {
 	_, paused := l.paused[name]

@@ -73,6 +73,30 @@ func (s Store) ReadWaiting(c *Cargo, names []string, heard func(length int64, d 
 	}
 }
 
+// ReadIdle has a renewal read whether queues have jobs, and whether the key is there that pauses the fleet. heard gets whether Redis has said of
+// all that it is not, and, if they are wanted, the names of queues that Resque knows.
+func (s Store) ReadIdle(c *Cargo, names []string, list bool, heard func(idle bool, listed []string)) {
+	idle := true
+	none := func(reply any, err error) {
+		n, err := redis.Int(reply, err)
+		idle = idle && err == nil && n == 0
+	}
+	for _, name := range names {
+		c.Read(none, "EXISTS", listKey(s.KeyOfQueue(name)))
+	}
+	var listed []string
+	if list {
+		c.Read(func(reply any, err error) {
+			listed, err = redis.Strings(reply, err)
+			idle = idle && err == nil
+		}, "SMEMBERS", setKey(s.KeyOfQueues()))
+	}
+	c.Read(func(reply any, err error) {
+		none(reply, err)
+		heard(idle, listed)
+	}, "EXISTS", textKey(s.pauseAll()))
+}
+
 // ReadNames has a renewal read a page of the names of queues: own are goworker's own. cursor is
 // what the page before said, at first "0", and the last page says "0".
 func (s Store) ReadNames(c *Cargo, own bool, cursor string, count int, heard func(names []string, cursor string), refused func(error)) {

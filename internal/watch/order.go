@@ -30,6 +30,8 @@ type Order struct {
 	changes  []change // to come, in their order
 	keys     keys
 	sentries sentries
+	ride     Ride
+	run      func(func()) // see Options
 	said     logging.Once
 }
 
@@ -68,6 +70,9 @@ type Options struct {
 	// Jobs that are put into lanes have left their queue.
 	Took func(queue string, n int)
 
+	// Run has the poller's goroutine run a function.
+	Run func(func())
+
 	// Watched are the keys that features watch. Busy reports whether a worker has a job.
 	Watched []outcome.Watched
 	Busy    func() bool
@@ -77,10 +82,11 @@ type Options struct {
 func New(b part.Base, l *lanes.Lanes, o Options) *Order {
 	s := &Order{
 		Queues: newQueues(o.Queues, o.Order, o.Interval),
-		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits, took: o.Took, leave: o.Leave,
+		base:   b, lanes: l, skip: make(skipList), waits: o.Waits, closed: o.Closed, exits: o.Exits, took: o.Took, leave: o.Leave, run: o.Run,
 		sentries: sentries{peers: o.Peers, program: o.Program},
 		keys:     newKeys(b, o.Watched, o.Busy, o.Interval),
 	}
+	s.ride.order = s
 	if s.took == nil {
 		s.took = func(string, int) {}
 	}
@@ -137,6 +143,7 @@ func (o *Order) Connected(tracking bool) {
 // forget makes the next look a full one.
 func (o *Order) forget() {
 	o.Queues.forget()
+	o.withdraw()
 	o.sentries.claimed = time.Time{}
 	o.wakeups.stop()
 	o.wakeups.empty = 0
@@ -215,7 +222,9 @@ func (o *Order) ask(x *resque.Exchange, want, idle int, now time.Time) {
 			return o.lanes.Open(name, idle > 0)
 		}
 	}
-	x.Asks, x.List = o.plan(want, committing(x), source)
+	if x.Asks, x.List = o.plan(want, committing(x), source); len(x.Asks) > 0 || x.List {
+		o.withdraw()
+	}
 	if len(x.Asks) > 0 && o.lanes.Len() > 0 {
 		lanes := func(a resque.Ask) bool {
 			_, raw := o.lanes.Open(a.Queue, idle > 0)
@@ -336,6 +345,7 @@ func (o *Order) drained() bool {
 // Next returns when the poller must turn again if nothing happens before. Taking says whether jobs
 // from lanes could start now.
 func (o *Order) Next(taking bool) time.Time {
+	o.offer()
 	at := o.next
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(at) {

@@ -39,11 +39,11 @@ func testWatch(t *testing.T, names, order string, tracking bool) *Order {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}
+	base := part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System, Store: resque.New("")}
 	l := lanes.New(base, noLimits{}, func(f func()) { f() }, func() {})
 	o := New(base, l, Options{
 		List: List{Queues: spec, Order: order}, Interval: time.Minute,
-		Peers: func() int { return 1 }, Waits: func(string) bool { return false },
+		Peers: func() int { return 1 }, Waits: func(string) bool { return false }, Run: func(f func()) { f() },
 	})
 	o.Connected(tracking)
 	x := new(resque.Exchange)
