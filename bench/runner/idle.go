@@ -30,14 +30,17 @@ type idlePlan struct {
 	gapMax    time.Duration
 	row       int // in the column of workers
 	delayed   bool
+	settle    time.Duration // after its last job and before its idle commands are counted
 	count     time.Duration // of its idle commands
 }
 
 const (
-	// idleSettle passes before idle commands are counted: the contender has just had jobs.
-	idleSettle = 2 * time.Second
-	// idleCount is how long the idle commands of one process are counted: goworker sends some each ten seconds and some each
-	// half a minute. A fleet sends as many in less time, and peers send more, so that they are counted for idleCountShort.
+	// idleSettle passes before idle commands are counted: the contender has just had jobs. Within idleSettleLong goworker also says with
+	// the pack of each ten seconds, and folds, what became of them.
+	idleSettle     = 2 * time.Second
+	idleSettleLong = 15 * time.Second
+	// idleCount is how long the idle commands of goworker are counted: it sends some each ten seconds and some each
+	// half a minute, and processes that started together send them together. Peers send more, so that they are counted for idleCountShort.
 	idleCount      = time.Minute
 	idleCountShort = 10 * time.Second
 	// startLimit is how long an idle contender may take to start a job.
@@ -49,11 +52,11 @@ const (
 func (b *bench) idlePlans(c contender) []idlePlan {
 	plan := idlePlan{
 		work: "idle", processes: 1, workers: idleWorkers, queues: 1, row: idleWorkers,
-		samples: b.opts.samples, gapMin: 20 * time.Millisecond, gapMax: 60 * time.Millisecond, count: idleCountShort,
+		samples: b.opts.samples, gapMin: 20 * time.Millisecond, gapMax: 60 * time.Millisecond, settle: idleSettle, count: idleCountShort,
 	}
 	switch {
 	case c.name == "ours" && !b.opts.quick:
-		plan.count = idleCount
+		plan.settle, plan.count = idleSettleLong, idleCount
 	case c.name == "asynq": // a second
 		plan.samples, plan.gapMin, plan.gapMax = b.opts.samples/6, 500*time.Millisecond, 2500*time.Millisecond
 	case c.slowIdle: // five seconds
@@ -70,9 +73,6 @@ func (b *bench) idlePlans(c contender) []idlePlan {
 	for _, n := range []int{1, 10, 50, 200} {
 		fleet := plan
 		fleet.work, fleet.processes, fleet.row = "idle-processes", n, n
-		if n > 1 {
-			fleet.count = idleCountShort
-		}
 		plans = append(plans, fleet)
 	}
 	return plans
@@ -162,7 +162,7 @@ func (b *bench) idle(ctx context.Context, s *server, c contender, plan idlePlan)
 		add("woken_per_push", woken)
 	}
 
-	if err := sleep(ctx, idleSettle); err != nil {
+	if err := sleep(ctx, plan.settle); err != nil {
 		return err
 	}
 	m, err := s.monitor()

@@ -29,13 +29,14 @@ type rest struct {
 	at      time.Time      // the next look
 	queues  []queues.Queue // all of them were found empty
 	dynamic bool           // their list has patterns
+	claim   time.Time      // from when on the next look also claims the seat of a sentry; zero: it does not
 }
 
 // Load has a renewal look at the queues if the poller rests and is about to look.
 func (r *Ride) Load(c *resque.Cargo) {
 	o, of := r.order, r.rest.Load()
 	now := o.base.Clock.Now()
-	if of == nil || c.Last || of.at.Sub(now) > rideAhead {
+	if of == nil || c.Last || of.at.Sub(now) > rideAhead || !of.claim.IsZero() && now.After(of.claim) {
 		return
 	}
 	names := make([]string, len(of.queues))
@@ -60,7 +61,11 @@ func (o *Order) offer() {
 	case !rests:
 		o.withdraw()
 	case was == nil || !was.at.Equal(o.next):
-		o.ride.rest.Store(&rest{at: o.next, queues: o.all, dynamic: o.spec.Dynamic()})
+		of := &rest{at: o.next, queues: o.all, dynamic: o.spec.Dynamic()}
+		if claimed := o.sentries.claimed; !claimed.IsZero() {
+			of.claim = claimed.Add(resque.ClaimEvery)
+		}
+		o.ride.rest.Store(of)
 	}
 }
 
@@ -71,17 +76,17 @@ func (o *Order) withdraw() {
 	}
 }
 
-// rests reports whether the next look can only find something of which Redis has not notified. A look that claims the seat of a sentry,
-// or has Redis watch a key, is one that the poller makes itself.
+// rests reports whether the next look can only find something of which Redis has not notified. A look that has Redis watch a key is one
+// that the poller makes itself. So is one that claims a seat: no renewal looks once it is time for that, so it comes an interval later at most.
 func (o *Order) rests() bool {
 	n := len(o.all)
-	switch claimed := o.sentries.claimed; {
+	switch {
 	case n == 0 || n > mostRidden || len(o.empty) < n,
 		o.interval < rideAhead || !o.tracking || o.full,
 		!o.listed || o.spec.Dynamic() && (o.list || o.listUnwatched),
 		o.paused || o.pauseUnwatched,
 		o.closed != nil || len(o.skip) > 0 || !o.lanes.Quiet(),
-		!claimed.IsZero() && !o.next.Before(claimed.Add(resque.ClaimEvery)):
+		o.waiting && o.interval > resque.ClaimEvery: // the look comes for the claim
 		return false
 	}
 	return !slices.ContainsFunc(o.all, func(q queues.Queue) bool { return !o.empty[q.Name] })

@@ -168,7 +168,8 @@ func TestLooksItself(t *testing.T) {
 		"with lanes to be read":        func(r *rider) { r.lanes.Changed([]string{resque.PolicyChanged}) },
 		"with queues that it skips":    func(r *rider) { r.skip["a"] = &round{until: time.Now().Add(time.Hour)} },
 		"with queues that are closed":  func(r *rider) { r.closed = func(string) bool { return false } },
-		"with a seat to claim":         func(r *rider) { r.sentries.claimed = r.next.Add(-resque.ClaimEvery) },
+		"with a seat to claim":         func(r *rider) { r.sentries.claimed = time.Now().Add(-resque.ClaimEvery) },
+		"for the claim of a long wait": func(r *rider) { r.waiting = true },
 		"with an interval of a second": func(r *rider) { r.interval = time.Second },
 		"at the last renewal":          func(r *rider) { r.cargo.Last = true },
 	} {
@@ -200,21 +201,25 @@ func TestLooksItself(t *testing.T) {
 	}
 }
 
-// A process that has claimed a seat claims it again in time, whatever renewals find.
+// A process that has claimed a seat claims it again an interval after it is time for that, at most, whatever renewals find.
 func TestClaimsBesideRenewals(t *testing.T) {
 	t.Parallel()
-	p := newPost(t)
-	p.sit(true)
-	p.next = p.sentries.claimed.Add(resque.ClaimEvery - time.Second)
-	if p.Next(true); p.ride.rest.Load() == nil {
-		t.Fatal("a sentry does not rest")
+	r := newRider(t, "a,b")
+	r.sentries.peers = func() int { return 10 }
+	r.interval = 5 * time.Second
+	r.look(time.Now())
+	claimed := time.Now().Add(-resque.ClaimEvery + time.Second)
+	r.sentries.claimed = claimed
+	at := r.nears()
+	if !r.renew() || !r.Next(true).After(at) {
+		t.Fatal("before it is time to claim no renewal looks")
 	}
-	p.rode(p.ride.rest.Load(), true, nil, p.next)
-	if p.Next(true); p.ride.rest.Load() != nil {
-		t.Error("the look that claims the seat again is left to renewals")
+	if at = r.Next(true); at.After(claimed.Add(resque.ClaimEvery + r.interval)) {
+		t.Errorf("the claim comes %v after the last", at.Sub(claimed))
 	}
-	p.now = p.next
-	if x := p.turn(5, bothEmpty); x.Sentry == nil || !x.Sentry.Sit || !slices.Equal(asked(x), []string{"a", "b"}) {
+	r.Tick(at)
+	x := &resque.Exchange{Process: r.sentries.process}
+	if r.Plan(x, 5, 5, at); x.Sentry == nil || !x.Sentry.Sit || !slices.Equal(asked(x), []string{"a", "b"}) {
 		t.Errorf("the look asks %v with %+v", asked(x), x.Sentry)
 	}
 }
