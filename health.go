@@ -43,7 +43,7 @@ type Health struct {
 	Reasons []string
 
 	// LastExchange is when Redis last answered an exchange, in which the daemon takes and commits jobs; zero:
-	// it has not yet. An idle daemon has one each PollInterval. For shards it is the one that is longest ago.
+	// it has not yet. An idle daemon has one each PollInterval or each 20 s, whichever is longer. For shards it is the one that is longest ago.
 	LastExchange time.Time
 	// ExchangeAge is how long ago that was; 0: there was none.
 	ExchangeAge time.Duration

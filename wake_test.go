@@ -190,6 +190,22 @@ func TestPauseOfOneDaemon(t *testing.T) {
 	b.Eventually("the job runs", func() bool { return b.Runs.Ends("a") == 1 })
 }
 
+// The look of an idle daemon at its queues goes with a renewal of its lease.
+func TestIdleLooksWithRenewals(t *testing.T) {
+	t.Parallel()
+	b := daemontest.Setup(t, func(s *goworker.WorkerSettings) { s.PollInterval = 4 * time.Second })
+	m := b.Redis.Monitor(t)
+	b.Start()
+	b.Idle()
+	b.Eventually("a renewal looks at a queue", func() bool {
+		return slices.ContainsFunc(m.Commands(), func(c []string) bool {
+			return strings.HasPrefix(c[0], "EVAL") && slices.Contains(c, "EXISTS") && slices.Contains(c, "resque:go:processes")
+		})
+	})
+	b.Push(daemontest.Job("Mark", "a"))
+	b.Eventually("and a job wakes it as before", func() bool { return b.Runs.Ends("a") == 1 })
+}
+
 // An idle daemon costs Redis next to nothing: what it sends comes from its lease
 // and heartbeats.
 func TestIdleSendsLittle(t *testing.T) {
