@@ -105,6 +105,7 @@ type queue struct {
 	next     time.Time // when the turn of another lane comes
 	rest     time.Time // nothing is tried until then
 	unsorted int64     // jobs that are in no lane yet
+	largest  int       // how many bytes the largest of the jobs has that were taken last, of eight at least; 0: unknown
 	ample    bool      // the last take gave jobs ahead, all that it asked for: limits are far from used up
 }
 
@@ -140,6 +141,9 @@ const (
 	// before the fleet forgets them. A process that still sorts by them, such as an old one in a
 	// rolling deploy, names them again.
 	forgetAfter = time.Hour
+
+	// fewJobs is how many jobs say how large those behind them may be. Redis learns it of as many where nothing is known.
+	fewJobs = 8
 
 	// mostTried is how many lanes one exchange asks for jobs at most. Beyond the number of jobs that it wants, it asks
 	// spareTried, because other processes may have emptied some.

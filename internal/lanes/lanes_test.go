@@ -325,6 +325,33 @@ func TestLanesAreAskedAhead(t *testing.T) {
 	}
 }
 
+// A take knows how large the jobs were that the last one of the queue has given, where these were more than a few. One that is larger says so
+// by itself.
+func TestTakeLearnsHowLargeJobsAre(t *testing.T) {
+	t.Parallel()
+	l := testLanes("work")
+	l.group(resque.Lanes{Queue: "work", Shared: "f:Mail"})
+	jobs := func(sizes ...int) (jobs []resque.Reserved) {
+		for _, n := range sizes {
+			jobs = append(jobs, resque.Reserved{Queue: "work", Payload: make([]byte, n)})
+		}
+		return jobs
+	}
+	many := slices.Repeat([]int{40}, fewJobs)
+	for i, turn := range []struct {
+		jobs []resque.Reserved
+		want int
+	}{{jobs(90), 0}, {jobs(many...), 40}, {nil, 40}, {jobs(30), 40}, {jobs(70), 70}, {jobs(many...), 40}} {
+		take := l.Take("work", 20, 0)
+		l.Answered(&resque.Exchange{Take: take}, resque.Exchanged{
+			Jobs: turn.jobs, Taken: &resque.Taken{Waiting: []int64{0}, Shown: make([]resque.Shown, len(take.Look))},
+		}, time.Now())
+		if got := l.Take("work", 20, 0).Largest; got != turn.want {
+			t.Errorf("after turn %d jobs are known to have %d bytes, want %d", i, got, turn.want)
+		}
+	}
+}
+
 // The first lane from which jobs may be taken says since when they wait: not one whose limit is used up, nor one of a paused queue.
 func TestDue(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 func (l *Lanes) Take(name string, n, ahead int) *resque.Take {
 	t := &resque.Take{Want: n, Ahead: ahead, Numbers: l.numbers}
 	asked := l.queues[name]
+	t.Largest = asked.largest
 	l.lookAt(t, asked)
 	if l.placing == "" && asked.sorted && asked.unsorted == 0 && l.sorter.sorts(name) {
 		t.Heads = l.sorter.few(name)
@@ -129,6 +130,9 @@ func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 	if t.Ahead > 0 {
 		l.queues[t.Queues[0]].ample = len(r.Jobs) == t.Want
 	}
+	if len(r.Jobs) > 0 {
+		l.queues[t.Queues[0]].took(r.Jobs)
+	}
 	for i, name := range t.Queues {
 		q := l.queues[name]
 		// Tracking does not report what this connection changes, and stops watching the key then.
@@ -163,6 +167,18 @@ func (l *Lanes) taken(t *resque.Take, r resque.Exchanged, now time.Time) {
 	}
 	if len(t.Lanes) > 0 && len(r.Jobs) == 0 && len(a.Broken) > 0 {
 		l.queues[t.Queues[0]].rest = now.Add(fullFor)
+	}
+}
+
+// took learns how large the jobs of the queue are. A few small ones say little of the others.
+func (q *queue) took(jobs []resque.Reserved) {
+	if len(jobs) >= fewJobs {
+		q.largest = 0
+	}
+	if len(jobs) >= fewJobs || q.largest > 0 {
+		for i := range jobs {
+			q.largest = max(q.largest, len(jobs[i].Payload))
+		}
 	}
 }
 

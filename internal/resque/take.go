@@ -17,14 +17,15 @@ var (
 
 // Take asks for jobs from lanes, and which lanes to ask for next.
 type Take struct {
-	Want   int      // take at most this many
-	Ahead  int      // so many of them, the last ones, only where limits have room for all that are wanted: no worker is idle for them yet
-	Lanes  []Lane   // by turn, the next one first
-	Limits []Limit  // report also whether these are used up
-	Look   []Look   // report which of these are next
-	Queues []string // report how many jobs of these are not sorted yet
-	Heads  int      // return at most so many of those of the first one
-	Arm    bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
+	Want    int      // take at most this many
+	Ahead   int      // so many of them, the last ones, only where limits have room for all that are wanted: no worker is idle for them yet
+	Largest int      // how many bytes the largest of the jobs has that were taken last from that queue; 0: unknown. Of such jobs 64 are popped at once
+	Lanes   []Lane   // by turn, the next one first
+	Limits  []Limit  // report also whether these are used up
+	Look    []Look   // report which of these are next
+	Queues  []string // report how many jobs of these are not sorted yet
+	Heads   int      // return at most so many of those of the first one
+	Arm     bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
 
 	texts []string // of all limits, each once
 
@@ -73,7 +74,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.Key(s.recovered())
 	c.Key(s.limits())
 	c.Key(s.clock())
-	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, MaxExchangeBytes)
+	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, MaxExchangeBytes, t.Largest)
 
 	place := s.limitArgs(&c, x)
 	turns := make(map[Lanes]int, 1)

@@ -241,6 +241,37 @@ func TestTakeOfLargeJobs(t *testing.T) {
 	w.same("jobs then", 4, len(w.takeLanes("p", 4, 10, nil, lane).Jobs))
 }
 
+// Where it is known how large the jobs are, all of a lane are popped at once from the first one on, as far as an answer may have so many bytes.
+func TestTakeKnowsHowLargeJobsAre(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+	fair := byTenant(Limit{Kind: LimitNone, Name: "Mail", Keyed: true})
+	for i := range 200 {
+		w.push("low", fmt.Sprintf("%c:%d", 'a'+i%10, i))
+	}
+	w.sort("low", fair)
+	var lanes []Lane
+	for i := range 10 {
+		lanes = append(lanes, fair(fmt.Sprintf("%c:", 'a'+i)))
+	}
+	last := int64(0)
+	for _, tt := range []struct{ largest, pops int }{{0, 19}, {5, 10}, {MaxExchangeBytes / 20, 20}, {MaxExchangeBytes, 19}, {2 * MaxExchangeBytes, 19}} {
+		w.do("CONFIG", "RESETSTAT")
+		out := w.turn(&Exchange{Process: "p", Epoch: 1, Last: last, Take: &Take{Want: 40, Largest: tt.largest, Lanes: lanes}})
+		for i, j := range out.Jobs {
+			if want := fmt.Sprintf("%c:%d", 'a'+i%10, last+int64(i)); string(j.Payload) != want || j.Ticket != last+int64(i)+1 {
+				t.Errorf("known to have %d bytes, job %d is %s with ticket %d, want %s", tt.largest, i, j.Payload, j.Ticket, want)
+			}
+		}
+		last += int64(len(out.Jobs))
+		w.same("jobs", 40, len(out.Jobs))
+		if stats := w.server.Text(t, "INFO", "commandstats"); !strings.Contains(stats, fmt.Sprintf("cmdstat_lpop:calls=%d,", tt.pops)) {
+			t.Errorf("known to have %d bytes, the jobs are not popped with %d commands: %s", tt.largest, tt.pops, stats)
+		}
+	}
+}
+
 // More jobs than one byte can number have lanes of their own.
 func TestSortIntoManyLanes(t *testing.T) {
 	t.Parallel()

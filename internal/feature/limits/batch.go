@@ -39,6 +39,12 @@ func (t *Table) Alike(queue string, raw []byte) (of resque.Alike, some bool) {
 	return resque.Alike{Begin: raw[:len(classBegins)+len(name)+1], Lane: c.lane}, true
 }
 
+// Arguments of many jobs are in one piece of memory, while there is room for as many as most jobs have.
+const (
+	argsTogether = 512
+	fewArgs      = 8
+)
+
 type batch struct {
 	table   *Table
 	queue   string
@@ -72,6 +78,9 @@ func (b *batch) lane(raw []byte) resque.Lane {
 		return b.read(raw)
 	case c.keyed == 0: // bytes that begin as such a job does wait there too, whatever comes behind
 		return c.lane
+	}
+	if cap(b.args)-len(b.args) < fewArgs { // full: a larger one would take the memory of both
+		b.args = make([]json.RawMessage, 0, argsTogether)
 	}
 	before := len(b.args)
 	all, ok := payload.PlainArgs(raw, b.args)

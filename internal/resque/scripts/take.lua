@@ -5,8 +5,8 @@
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
 --       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
--- ARGV  process, epoch, last ticket, wanted, how many of these for idle workers, byte limit, then
---       four groups, each led by its count:
+-- ARGV  process, epoch, last ticket, wanted, how many of these for idle workers, byte limit, how long jobs of this queue are as far as the
+--       process has seen or 0, then four groups, each led by its count:
 --       limits: 'slots', 'rate' or 'wait', their name among the limits, their number here or '', the first key, how many keys
 --       lanes: key of the turns, the first list, how many lists, how many bytes of their names stand before a lane's own, its name
 --         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
@@ -39,7 +39,7 @@ if epoch ~= ARGV[2] then
   return {redis.call('EXISTS', KEYS[4]) == 1 and 'reaped' or epoch and 'stale' or 'gone'}
 end
 
-local at, errors = 6, {}
+local at, errors = 7, {}
 --@turn
 local function text(number) return string.format('%.0f', number) end
 local time = redis.call('TIME')
@@ -140,7 +140,8 @@ local function use(l, n) -- starts n jobs, or gives back
   if l.room then l.room = l.room - n else l.next, l.moved = l.next + n * l.every, true end
 end
 local ticket, left, turn, order, planned, popped = tonumber(ARGV[3]), tonumber(ARGV[6]), now, {}, 0, 0
-local fields, taken, count, largest, chunk, me = {}, {}, 0, 1, 1, ARGV[1] .. '/'
+local fields, taken, count, largest, me = {}, {}, 0, 1, ARGV[1] .. '/'
+local chunk = ARGV[7] == '0' and 1 or max(1, min(64, floor(left / ARGV[7])))
 local digits, heads = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}, {[0] = ''}
 local function written(n) -- Lua and Redis are slow at writing numbers
   local unit = n % 10
@@ -269,7 +270,7 @@ for i = 1, #asked do
   local l = waits and (lane.size or 0) > 0 and obstacle(lane)
   if l and l.kind == 'wait' then lane.turn = min(nextLook(l), now + 60000000) end
   if lane.size == 0 then set.gone[#set.gone + 1] = lane.name
-  elseif lane.turn then set.set[#set.set + 1], set.set[#set.set + 2] = math.ceil(lane.turn), lane.name end
+  elseif lane.turn then set.set[#set.set + 1], set.set[#set.set + 2] = written(math.ceil(lane.turn)), lane.name end
 end
 for i = 1, #sets do
   local set = sets[i]
