@@ -107,6 +107,9 @@ func (s *Spares) take() *Call {
 	return call
 }
 
+// mostReceipts is for how many jobs a call keeps room once it is over.
+const mostReceipts = 1 << 12
+
 // Free takes a call back that was sent without an error. Neither the call nor its receipts may be used after that.
 func (c *Client) Free(call *Call) {
 	if c.Spares == nil || c.Buffer != nil || call.keeps { // the buffer's goroutine may have it
@@ -117,7 +120,10 @@ func (c *Client) Free(call *Call) {
 	clear(call.names)
 	call.bulk.Reset()
 	call.rider = rider{done: done}
-	call.set, call.receipts, call.queue, call.own, call.names, call.clock = nil, nil, "", "", nil, nil
+	if call.receipts = call.receipts[:0]; cap(call.receipts) > mostReceipts {
+		call.receipts = nil
+	}
+	call.set, call.queue, call.own, call.names, call.clock = nil, "", "", nil, nil
 	c.Spares.calls.Put(call)
 }
 
@@ -146,8 +152,11 @@ func (c *Call) Add(p *outcome.Push) error {
 		return About(p.Name, err)
 	}
 	if len(c.receipts) == 0 {
-		if c.receipts = c.one[:0]; c.jobs > 1 {
-			c.receipts = make([]Receipt, 0, c.jobs)
+		if cap(c.receipts) == 0 {
+			c.receipts = c.one[:0]
+		}
+		if c.jobs > 1 {
+			c.receipts = slices.Grow(c.receipts, c.jobs)
 			c.bulk.Grow(c.jobs - 1)
 		}
 	}

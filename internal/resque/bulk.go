@@ -57,6 +57,7 @@ type Bulk struct {
 	aside  Effect     // the soft effect that units have beside their jobs, without arguments
 
 	guards []Guarded   // those of units
+	asides []any       // empty, for the arguments of Bulk.aside of the next unit; nil: there are none
 	locks  []lockGroup // scratch of groupLocks
 	args   []any       // scratch: the arguments of a call
 
@@ -165,12 +166,18 @@ const mostKept = 1 << 20
 
 // Reset makes b as good as new, and keeps its memory.
 func (b *Bulk) Reset() {
+	for i := range b.units {
+		if aside := b.units[i].aside; cap(aside) > cap(b.asides) {
+			clear(aside)
+			b.asides = aside[:0]
+		}
+	}
 	clear(b.units)
 	clear(b.queues)
 	clear(b.beside)
 	clear(b.guards)
 	clear(b.args)
-	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0], guards: b.guards[:0], locks: b.locks, args: b.args[:0]}
+	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0], guards: b.guards[:0], asides: b.asides, locks: b.locks, args: b.args[:0]}
 	if cap(b.buf) > mostKept {
 		room = Bulk{}
 	}
@@ -349,7 +356,11 @@ func (b *Bulk) take(u unit) {
 		b.hashes.put(n)
 	}
 	if u.aside != nil {
-		b.units[n-1].aside = append(b.units[n-1].aside, u.aside...)
+		to := &b.units[n-1]
+		if to.aside == nil {
+			to.aside, b.asides = b.asides, nil
+		}
+		to.aside = append(to.aside, u.aside...)
 	}
 	b.end = len(b.buf)
 	if b.jobs == nil {

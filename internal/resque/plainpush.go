@@ -125,16 +125,20 @@ func (e *unnamedError) Error() string {
 
 // manyArgs returns the commands that push many jobs of one queue.
 func (b *Bulk) manyArgs(key, names string) (commands [][]any) {
-	jobs := make([]any, 2, 2+len(b.jobs))
-	jobs[0], jobs[1] = "RPUSH", key
-	start := 0
+	const named, pushed = 3, 2 // values before the jobs, and before what is beside them
+	aside := b.units[0].aside
+	args := b.argsRoom(named + 2*pushed + len(b.jobs) + len(aside))
+	args[0], args[1], args[2], args[3], args[4] = "SADD", names, b.queues[0].name, "RPUSH", key
+	at, start := named+pushed, 0
 	for _, j := range b.jobs {
-		jobs = append(jobs, b.buf[start:j.end:j.end])
-		start = j.end
+		args[at] = b.buf[start:j.end:j.end]
+		at, start = at+1, j.end
 	}
-	commands = [][]any{{"SADD", names, b.queues[0].name}, jobs}
+	commands = append(make([][]any, 0, 3), args[:named], args[named:at])
 	if b.aside.verb != "" {
-		commands = append(commands, append([]any{b.aside.verb[1:], b.aside.keys[0].name}, b.units[0].aside...))
+		args[at], args[at+1] = b.aside.verb[1:], b.aside.keys[0].name
+		copy(args[at+pushed:], aside)
+		commands = append(commands, args[at:])
 	}
 	return commands
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -238,4 +239,35 @@ func TestPushTogetherWithoutScript(t *testing.T) {
 			t.Errorf("%d jobs", n)
 		}
 	}
+}
+
+// A Bulk that is used again takes little memory but that of the values that redigo is given: a list and a slice for each job here.
+func TestBulkIsUsedAgain(t *testing.T) {
+	w := newWire(t)
+	b, types := new(Bulk), new(Types)
+	zrem := Command("ZREM", w.s.ScheduleKey()).Soft()
+	const jobs = 100
+	push := func() {
+		b.Reset()
+		b.Types = types
+		for range jobs {
+			if _, err := b.Encode("C", nil); err != nil {
+				t.Fatal(err)
+			}
+			b.Beside(zrem.With("a", "b"))
+			w.must(b.Put(Place{Queue: "low"}))
+		}
+		w.must(w.s.PushBulk(w.c, b))
+	}
+	push()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 {
+		push()
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / (10 * jobs); n > 100 {
+		t.Errorf("%d bytes a job", n)
+	}
+	w.same("jobs", 11*jobs, len(w.queue("low")))
 }

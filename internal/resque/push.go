@@ -134,7 +134,7 @@ func (s Store) evalPush(c redis.Conn, b *Bulk, command string, args []any) (repl
 // plainArgs returns the arguments of EVALSHA: the script's keys, then for each queue
 // its name, the number of its jobs and the jobs. Each queue has one unit. All have their names in the same set.
 func (s Store) plainArgs(b *Bulk) []any {
-	args := make([]any, 3, 4+3*len(b.queues)+len(b.jobs))
+	args := b.argsRoom(4 + 3*len(b.queues) + len(b.jobs))[:3]
 	args[0], args[1], args[2] = pushScript.plain.load().hashArg, 1+len(b.queues), s.KeyOfNames(b.queues[0].name)
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
@@ -158,6 +158,7 @@ func (s Store) plainArgs(b *Bulk) []any {
 		q.next++
 		start = j.end
 	}
+	b.args = args // which may have grown
 	return args
 }
 
