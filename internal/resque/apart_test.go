@@ -34,7 +34,7 @@ func (b *Bulk) fates() []string {
 	return texts
 }
 
-// Jobs whose locks are free take two commands each, three for each queue and three for the call.
+// Jobs whose locks are free take two commands each, two for the call, two for a queue and three for each further one.
 func TestLocksApart(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -47,7 +47,7 @@ func TestLocksApart(t *testing.T) {
 	for _, c := range monitor.Inner() {
 		said = append(said, c[0])
 	}
-	w.same("commands", "EXISTS SCARD LLEN LLEN TIME HSET PEXPIRE HSET PEXPIRE HSET PEXPIRE SADD SADD RPUSH RPUSH", strings.Join(said, " "))
+	w.same("commands", "EXISTS LLEN TIME HSET PEXPIRE HSET PEXPIRE HSET PEXPIRE SADD SADD RPUSH RPUSH", strings.Join(said, " "))
 	w.same("jobs", []string{"pushed", "pushed", "pushed"}, b.fates())
 	w.same("queues", []string{
 		"low: " + string(uniqueJob("z", 1, "").Payload) + " " + string(jobs[0].Payload) + " " + string(jobs[2].Payload),
@@ -74,23 +74,26 @@ func TestLocksApartOrNot(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before  func()
 		jobs    [3]string // their locks
+		one     bool      // queue, "low", for all
 		fates   []string
 		wrong   string // the error of the call
 		waiting int    // jobs in the queues
 		locked  int
 	}{
-		"free":              {jobs: [3]string{"a", "b", "c"}, fates: every, waiting: 3, locked: 3},
-		"one is held":       {before: func() { w.taken(uniqueJob("b", 9, "low")) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"pushed", "b9", "pushed"}, waiting: 3, locked: 3},
-		"all are held":      {before: func() { w.taken(uniqueJob("a", 9, "low")) }, jobs: [3]string{"a", "a", "a"}, fates: []string{"a9", "a9", "a9"}, waiting: 1, locked: 1},
-		"two share one":     {jobs: [3]string{"a", "b", "a"}, fates: []string{"pushed", "pushed", "a0"}, waiting: 2, locked: 2},
-		"a lock is a text":  {before: func() { w.do("SET", own+"b", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: own + "b: WRONGTYPE", locked: 1},
-		"a queue is a text": {before: func() { w.do("SET", "resque:queue:high", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queue:high: WRONGTYPE"},
-		"names are a text":  {before: func() { w.do("SET", "resque:queues", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queues: WRONGTYPE"},
-		"no memory":         {before: func() { w.do("CONFIG", "SET", "maxmemory", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: own + "a: OOM"},
-		"no EXPIRE":         {before: func() { w.do("ACL", "SETUSER", "default", "-pexpire") }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: own + "a: "},
-		"no SADD":           {before: func() { w.do("ACL", "SETUSER", "default", "-sadd") }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queues: ", locked: 3},
-		"no RPUSH":          {before: func() { w.do("ACL", "SETUSER", "default", "-rpush") }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queue:low: ", locked: 3},
-		"no EXISTS":         {before: func() { w.do("ACL", "SETUSER", "default", "-exists") }, jobs: [3]string{"a", "b", "c"}, fates: every, waiting: 3, locked: 3},
+		"free":                {jobs: [3]string{"a", "b", "c"}, fates: every, waiting: 3, locked: 3},
+		"one is held":         {before: func() { w.taken(uniqueJob("b", 9, "low")) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"pushed", "b9", "pushed"}, waiting: 3, locked: 3},
+		"all are held":        {before: func() { w.taken(uniqueJob("a", 9, "low")) }, jobs: [3]string{"a", "a", "a"}, fates: []string{"a9", "a9", "a9"}, waiting: 1, locked: 1},
+		"two share one":       {jobs: [3]string{"a", "b", "a"}, fates: []string{"pushed", "pushed", "a0"}, waiting: 2, locked: 2},
+		"a lock is a text":    {before: func() { w.do("SET", own+"b", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: own + "b: WRONGTYPE", locked: 1},
+		"a queue is a text":   {before: func() { w.do("SET", "resque:queue:high", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queue:high: WRONGTYPE"},
+		"names are a text":    {before: func() { w.do("SET", "resque:queues", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queues: WRONGTYPE"},
+		"no memory":           {before: func() { w.do("CONFIG", "SET", "maxmemory", 1) }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: own + "a: OOM"},
+		"no EXPIRE":           {before: func() { w.do("ACL", "SETUSER", "default", "-pexpire") }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: own + "a: "},
+		"no SADD":             {before: func() { w.do("ACL", "SETUSER", "default", "-sadd") }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queues: ", locked: 3},
+		"no RPUSH":            {before: func() { w.do("ACL", "SETUSER", "default", "-rpush") }, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queue:low: ", locked: 3},
+		"the queue is a text": {before: func() { w.do("SET", "resque:queue:low", 1) }, one: true, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queue:low: WRONGTYPE"},
+		"no RPUSH to one":     {before: func() { w.do("ACL", "SETUSER", "default", "-rpush") }, one: true, jobs: [3]string{"a", "b", "c"}, fates: []string{"withheld", "withheld", "withheld"}, wrong: "queue:low: ", locked: 3},
+		"no EXISTS":           {before: func() { w.do("ACL", "SETUSER", "default", "-exists") }, jobs: [3]string{"a", "b", "c"}, fates: every, waiting: 3, locked: 3},
 	} {
 		w.do("FLUSHALL")
 		if tt.before != nil {
@@ -98,7 +101,11 @@ func TestLocksApartOrNot(t *testing.T) {
 		}
 		var jobs []lockedJob
 		for i, lock := range tt.jobs {
-			jobs = append(jobs, uniqueJob(lock, i, []string{"low", "high"}[i%2]))
+			queue := []string{"low", "high"}[i%2]
+			if tt.one {
+				queue = "low"
+			}
+			jobs = append(jobs, uniqueJob(lock, i, queue))
 		}
 		b := locking(w.s, jobs...)
 		err := w.s.PushBulk(w.c, b)
