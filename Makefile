@@ -170,7 +170,7 @@ fuzz: ## feed each parser with random bytes for FUZZTIME (30s)
 		go test -run='^$$' -fuzz="^$$target$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s "$$package" </dev/null || exit 1; \
 	done
 
-bench: deps $(BENCH_MODULES) ## compare with all peers, in 45 minutes; writes bench/results/all.json, docs/benchmarks*
+bench: deps $(BENCH_MODULES) ## compare with all peers, in 50 minutes; writes bench/results/all.json, docs/benchmarks*
 	cd bench && go run ./runner
 
 bench-huge: deps ## weigh and move among ten million delayed jobs, which need 2 GiB; adds their rows

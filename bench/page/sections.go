@@ -21,6 +21,7 @@ var sections = map[string]func(result.File) string{
 	"weights-redis":  weights,
 	"summary":        summary,
 	"limits":         limits,
+	"shards":         overShards,
 	"targets":        targets,
 	"throughput":     columns("noop", "jobs_per_s", []string{"1", "10", "25", "100", "1000"}),
 	"cost": costs("noop", 100, []figure{

@@ -69,6 +69,7 @@ type Config struct {
 	Queues  []string `json:"queues"`
 	Beside  []string `json:"beside"` // queues that are worked too, and stay empty
 	Order   string   `json:"order"`
+	Shards  []string `json:"shards"`  // of several Redises, host:port; each has the queue of the same place
 	Weights []int    `json:"weights"` // of the weighted order; nil are 1 to 5 by turns
 	Workers int      `json:"workers"`
 	Variant string   `json:"variant"` // of a contender that comes in several

@@ -163,7 +163,7 @@ var Works = []string{
 	"failing", "sleep-1ms", "sleep-100ms", "link", "push", "push-bulk", "push-bulk-named", "unused", "features", "keys", "push-unique", "weights",
 	"results", "call", "call-many", "waiters", "waiters-burst", "aggregation", "aggregation-one", "msgpack-small", "msgpack-record", "msgpack-numbers", "cursor", "members", "chord", "chords", "chain", "batch", "soak", "delayed", "schedule",
 	"history", "events", "events-1ms", "traces-1ms", "sample", "sample-3-queues", "dashboard-page", "dashboard-slowest-page", "group-failures", "clear", "renewal", "renewal-idle-pack", "renewal-20-classes", "renewal-fleet", "fold", "recorder", "history-rows", "idle-history", "ping-first", "ping", "pause", "limit", "queue-idle", "queue-added", "failure-idle", "failure-heard", "behind-cold", "behind-sorted", "behind-sorted-p90",
-	"memory-waiting", "memory-delayed", "memory-failure", "memory-result", "fleet", "fleet-shards", "fleet-idle", "fleet-woken",
+	"memory-waiting", "memory-delayed", "memory-failure", "memory-result", "shards", "shards-shared", "fleet", "fleet-shards", "fleet-idle", "fleet-woken",
 	"idle", "idle-200-queues", "idle-processes", "due", "hold",
 }
 

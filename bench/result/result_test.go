@@ -101,6 +101,9 @@ func TestTargets(t *testing.T) {
 	for peer, v := range map[string]float64{"goworker": 20, "asynq": 50, "gocraft": 100, "limit": 400} {
 		c.Add(peer, "noop", 25, "jobs_per_s", v)
 	}
+	for n, v := range map[int]float64{1: 4, 2: 5, 8: 6} {
+		c.Add("ours", "shards", n, "worker_cpu_us_per_job", v)
+	}
 	got := map[string]Target{}
 	for _, target := range (File{Rows: c.Rows()}).Targets() {
 		got[target.What] = target
@@ -111,6 +114,10 @@ func TestTargets(t *testing.T) {
 		"≥ 16× no-op jobs against asynq, 100 workers":          {Measured: "-", Reached: Unknown},
 		"≥ 3× no-op jobs against the fastest peer, 25 workers": {Measured: "3.00× (gocraft)", Reached: Yes},
 		"≥ 0.7× no-op jobs against limit, 25 workers":          {Measured: "0.750×", Reached: Yes},
+
+		"≤ 1.25× the worker's CPU a job over 2 Redises, 25 workers for each: over one": {Measured: "1.25×", Reached: Yes},
+		"≤ 1.25× the worker's CPU a job over 4 Redises, 25 workers for each: over one": {Measured: "-", Reached: Unknown},
+		"≤ 1.25× the worker's CPU a job over 8 Redises, 25 workers for each: over one": {Measured: "1.50×", Reached: No},
 	} {
 		want.What = what
 		if got[what] != want {

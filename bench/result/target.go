@@ -88,6 +88,7 @@ func (f File) Targets() []Target {
 		t.atMost("delayed, due to start, p99 in ms"+map[string]string{"ours-plain": ", resque-scheduler's keys"}[name], 50,
 			f.Median(name, "due", 25, "due_latency_p99_ms"))
 	}
+	t.sharded()
 	t.bounds()
 	return t.list
 }
@@ -222,6 +223,18 @@ func (t *targets) shares() {
 		measured += fmt.Sprintf(", %.1f", v)
 	}
 	t.add("60, 30 and 10 % of the jobs, to 1 %, taken of full queues of the weights 6, 3 and 1", measured[2:], known, off <= 1)
+}
+
+// sharded is what a job costs each side over several Redises, against one, with as many workers for each.
+func (t *targets) sharded() {
+	for _, of := range []struct{ whose, figure string }{{"the worker's", "worker_cpu_us_per_job"}, {"Redis's", "redis_cpu_us_per_job"}} {
+		one := t.f.Median("ours", "shards", 1, of.figure)
+		for _, n := range []int{2, 4, 8} {
+			many := t.f.Median("ours", "shards", n, of.figure)
+			t.add(fmt.Sprintf("≤ 1.25× %s CPU a job over %d Redises, 25 workers for each: over one", of.whose, n), Number(many/one)+"×",
+				one > 0 && many > 0, many <= 1.25*one)
+		}
+	}
 }
 
 // cost is what 200 queues cost against one.

@@ -59,6 +59,7 @@ func run(ctx context.Context, opts options) error {
 	b.linkTrip()
 	b.codecs()
 	b.operated()
+	b.sharded()
 	b.scaled()
 	b.quiet()
 	b.silence()

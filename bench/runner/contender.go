@@ -27,12 +27,13 @@ type contender struct {
 	// pushes and works say what the contender has at all.
 	pushes, works bool
 	node          bool
-	static        bool   // it is built without cgo
-	slowIdle      bool   // it sleeps for seconds between looks
-	wholeSeconds  bool   // it knows no fractions of a second
-	special       bool   // it runs only the works that name it
-	prefix        string // of the names of its queues
-	bulk          int    // its own client queues the jobs in calls of so many; 0: one by one
+	static        bool     // it is built without cgo
+	slowIdle      bool     // it sleeps for seconds between looks
+	wholeSeconds  bool     // it knows no fractions of a second
+	special       bool     // it runs only the works that name it
+	prefix        string   // of the names of its queues
+	before        []string // of its command
+	bulk          int      // its own client queues the jobs in calls of so many; 0: one by one
 }
 
 const (

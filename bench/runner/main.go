@@ -128,7 +128,7 @@ func groupNames() []string {
 			names = append(names, w.group)
 		}
 	}
-	return append(names, operate, scale, "idle", "due", "recovery")
+	return append(names, operate, shards, scale, "idle", "due", "recovery")
 }
 
 // apart says of a group that it runs only when it is asked for.

@@ -58,7 +58,7 @@ func (c contender) start(ctx context.Context, dir string, config probe.Config) (
 		return nil, err
 	}
 	p := &process{name: c.name, log: log, reports: make(chan report, 1024)}
-	command := c.command(dir)
+	command := append(slices.Clone(c.before), c.command(dir)...)
 	p.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.ExtraFiles = []*os.File{write}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,11 +27,11 @@ type server struct {
 }
 
 // startServer starts one in about 20 ms. It keeps the server's files below dir. Freeing a port and
-// starting on it can lose a race to another program, so it tries a few.
-func startServer(binary, dir string) (*server, error) {
+// starting on it can lose a race to another program, so it tries a few. The command comes behind what is before it.
+func startServer(binary, dir string, before ...string) (*server, error) {
 	var failures []error
 	for range 3 {
-		s, err := tryServer(binary, dir)
+		s, err := tryServer(binary, dir, before)
 		if err == nil {
 			return s, nil
 		}
@@ -42,7 +43,7 @@ func startServer(binary, dir string) (*server, error) {
 	return nil, errors.Join(failures...)
 }
 
-func tryServer(binary, dir string) (*server, error) {
+func tryServer(binary, dir string, before []string) (*server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -55,9 +56,10 @@ func tryServer(binary, dir string) (*server, error) {
 		return nil, err
 	}
 	s := &server{addr: "127.0.0.1:" + port, log: filepath.Join(home, "log")}
-	s.cmd = exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--dir", home,
+	command := append(slices.Clone(before), binary)
+	s.cmd = exec.Command(command[0], append(command[1:], "--port", port, "--bind", "127.0.0.1", "--dir", home,
 		"--save", "", "--appendonly", "no", "--daemonize", "no", "--maxclients", "15000",
-		"--logfile", s.log)
+		"--logfile", s.log)...)
 	if err := startToDieWithParent(s.cmd); err != nil {
 		return nil, err
 	}
@@ -101,24 +103,31 @@ func (s *server) explain(err error) error {
 
 // fill queues the counted jobs of a work as bytes, the way Resque's clients do.
 func (s *server) fill(c probe.Config) error {
-	for _, name := range c.Queues {
-		if _, err := s.conn.Do("SADD", "resque:queues", name); err != nil {
+	for q := range c.Queues {
+		if err := s.fillQueue(c, q); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// fillQueue queues those of the counted jobs that are in one of the queues.
+func (s *server) fillQueue(c probe.Config, q int) error {
+	name := c.Queues[q]
+	if _, err := s.conn.Do("SADD", "resque:queues", name); err != nil {
+		return err
+	}
 	const batch = 1000
-	for q, name := range c.Queues {
-		for i := q; i < c.Jobs; {
-			args := redis.Args{}.Add("resque:queue:" + name)
-			for size := 0; len(args) <= batch && i < c.Jobs && size < 1<<20; i += len(c.Queues) {
-				filler, number := probe.Args(c.Class, i, c.Size)
-				payload := `{"class":"` + c.Class + `","args":["` + filler + `",` + strconv.Itoa(number) + `]}`
-				args = args.Add(payload)
-				size += len(payload)
-			}
-			if _, err := s.conn.Do("RPUSH", args...); err != nil {
-				return err
-			}
+	for i := q; i < c.Jobs; {
+		args := redis.Args{}.Add("resque:queue:" + name)
+		for size := 0; len(args) <= batch && i < c.Jobs && size < 1<<20; i += len(c.Queues) {
+			filler, number := probe.Args(c.Class, i, c.Size)
+			payload := `{"class":"` + c.Class + `","args":["` + filler + `",` + strconv.Itoa(number) + `]}`
+			args = args.Add(payload)
+			size += len(payload)
+		}
+		if _, err := s.conn.Do("RPUSH", args...); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -36,6 +36,9 @@ func work(c probe.Config, handlers map[string]probe.Handler) error {
 	if c.Variant == "fleet" {
 		return fleet(c, handlers)
 	}
+	if c.Variant == "shards" {
+		return sharded(c, handlers)
+	}
 	configure(c)
 	handlers["Last"] = handlers["Callback"]
 	for class, handler := range handlers {
