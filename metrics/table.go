@@ -118,7 +118,7 @@ var (
 	fleetBusy      = row(OfFleet, Gauge, "fleet_workers_busy", "Workers that have a job, of those that were looked at.")
 	fleetLooked    = row(OfFleet, Gauge, "fleet_workers_looked", "How many workers were looked at for that.")
 	fleetStuck     = row(OfFleet, Gauge, "fleet_stuck_jobs", "Jobs that processes report as past their time limit.")
-	notExchanging  = row(OfFleet, Gauge, "fleet_not_exchanging_processes", "Processes that have idle workers while jobs wait for them, and have not asked Redis for jobs for ten seconds.")
+	notExchanging  = row(OfFleet, Gauge, "fleet_not_exchanging_processes", "Processes that have idle workers while jobs wait for them, and have not asked Redis for jobs for half a minute.")
 	pausedAll      = row(OfFleet, Gauge, "fleet_paused", "1 while a key pauses all workers of all programs.")
 	processed      = row(OfFleet, Counter, "processed_total", "Jobs ever run by all programs, failed ones too.")
 	failed         = row(OfFleet, Counter, "failed_total", "Jobs that ever failed in all programs.")

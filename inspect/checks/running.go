@@ -34,7 +34,7 @@ var runningChecks = []*Check{{
 	},
 }, {
 	Number: 52, Name: "not-exchanging", Severity: Warning, Uses: Doctor | Status | Notice | Alert, Title: "processes that take no jobs",
-	Bound:    Bound{(10 * time.Second).Seconds(), "s"},
+	Bound:    Bound{(30 * time.Second).Seconds(), "s"}, // an idle process whose queues a renewal has found empty asks each 20 s at least
 	Sentence: "process {process} has not asked Redis for jobs for {age}, though it has idle workers and queue {queue} has {jobs} waiting",
 	Remedy:   "look at its log, then restart it",
 	look:     notExchanging,

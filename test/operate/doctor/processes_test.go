@@ -83,3 +83,14 @@ func TestWhoPaused(t *testing.T) {
 		t.Errorf("half an hour later: %s", text([]checks.Finding{f}))
 	}
 }
+
+// A process whose queues a renewal finds empty exchanges each 20 s. A job that has just come is no reason to report it.
+func TestIdleProcessIsNotReported(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Start(t, durable...), nil)
+	w.process("a", "mail", "vitals", fmt.Sprintf(`{"at":%s,"exchange":%s,"workers":25,"busy":0}`, ms(0), ms(20*time.Second)))
+	w.queue("mail", job)
+	if found := bad(w.look(52)); len(found) > 0 {
+		t.Errorf("reported are:\n%s", text(found))
+	}
+}
