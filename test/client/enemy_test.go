@@ -378,7 +378,7 @@ func TestLargeCalls(t *testing.T) {
 	}
 	server.Do(t, "FLUSHALL")
 	for i := range items {
-		items[i].Options = []goworker.EnqueueOption{goworker.Unique()}
+		items[i].Options = []goworker.EnqueueOption{goworker.Unique(goworker.ByKey(fmt.Sprint(i / 2)))} // locks that two jobs want take the most values
 	}
 	many := slices.Repeat([]goworker.Item{{Job: job(1)}}, 1_000_001)
 	big := slices.Repeat([]goworker.Item{{Job: goworker.NewJob("q", "C", strings.Repeat("x", 50<<20))}}, 6)
