@@ -187,8 +187,7 @@ func (w *workers) log(t *inflight.Task, o *outcome.Outcome) {
 		return
 	}
 	name := func(key, text string) slog.Attr { return slog.String(key, logging.Shorten(text, logging.MaxText)) }
-	attrs := make([]slog.Attr, 0, 7+len(o.Log.Attrs))
-	attrs = append(attrs, name("queue", t.Queue), slog.Duration("duration", o.Ran))
+	attrs := append(make([]slog.Attr, 0, 7+len(o.Log.Attrs)), name("queue", t.Queue), slog.Duration("duration", o.Ran))
 	if t.Readable() {
 		attrs = append(attrs, name("class", t.Name), slog.String("worker", t.Worker))
 		if t.ID != "" {

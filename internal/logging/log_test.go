@@ -3,6 +3,7 @@ package logging
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -83,6 +84,20 @@ func TestLogJSONConcurrently(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time.IsZero() || record.Level == "" || record.Msg == "" || record.Worker == nil {
 			t.Fatalf("%v in %s", err, line)
+		}
+	}
+}
+
+// A line of a job that is retried costs what any other line does.
+func TestWarnCostsWhatInfoDoes(t *testing.T) {
+	log, _ := New(slog.LevelInfo, "text", io.Discard)
+	cost := func(level slog.Level) float64 {
+		return testing.AllocsPerRun(100, func() { log.LogAttrs(t.Context(), level, "job", slog.String("class", "C")) })
+	}
+	info := cost(slog.LevelInfo)
+	for _, level := range []slog.Level{slog.LevelWarn, slog.LevelError} {
+		if n := cost(level); n > info {
+			t.Errorf("%s: %v allocations, where Info has %v", level, n, info)
 		}
 	}
 }

@@ -122,3 +122,19 @@ func FuzzSetFields(f *testing.F) {
 		}
 	})
 }
+
+// The fields of a retried job take the memory of the new payload, and that of its new fields together.
+func TestSetFieldsAllocatesTwice(t *testing.T) {
+	raw := []byte(`{"class":"C","args":["a",1],"id":"i"}`)
+	fields := []Field{NumberField("attempt", 2), TextField("error", "Error: no luck"), TextField("retry_id", "r")}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := SetFields(raw, fields...); err != nil {
+			t.Error(err)
+		}
+	}); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { fields[1] = TextField("error", "Error: no luck") }); n > 1 {
+		t.Errorf("%v allocations for a text", n)
+	}
+}
