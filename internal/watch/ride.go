@@ -93,7 +93,7 @@ func (o *Order) rests() bool {
 }
 
 // rode takes what a renewal has found that was sent at this time. Where all is as it was when the poller went to rest, the next look comes an
-// interval later, or else now.
+// interval later. Where anything has changed it comes now.
 func (o *Order) rode(of *rest, idle bool, listed []string, sent time.Time) {
 	if o.ride.rest.Load() != of {
 		return // it has looked since
