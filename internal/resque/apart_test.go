@@ -34,7 +34,7 @@ func (b *Bulk) fates() []string {
 	return texts
 }
 
-// Jobs whose locks are free take two commands each, two for the call, two for a queue and three for each further one.
+// Jobs whose locks are free take two commands each, two for the call and three for each queue.
 func TestLocksApart(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
@@ -47,7 +47,7 @@ func TestLocksApart(t *testing.T) {
 	for _, c := range monitor.Inner() {
 		said = append(said, c[0])
 	}
-	w.same("commands", "EXISTS LLEN TIME HSET PEXPIRE HSET PEXPIRE HSET PEXPIRE SADD SADD RPUSH RPUSH", strings.Join(said, " "))
+	w.same("commands", "EXISTS LLEN LLEN TIME HSET PEXPIRE HSET PEXPIRE HSET PEXPIRE SADD SADD RPUSH RPUSH", strings.Join(said, " "))
 	w.same("jobs", []string{"pushed", "pushed", "pushed"}, b.fates())
 	w.same("queues", []string{
 		"low: " + string(uniqueJob("z", 1, "").Payload) + " " + string(jobs[0].Payload) + " " + string(jobs[2].Payload),

@@ -12,7 +12,7 @@ for from = locks + 1, locks + jobs, 1000 do
   free = free and try('EXISTS', unpack(KEYS, from, math.min(from + 999, locks + jobs))) == 0
 end
 for g = 1, groups do
-  free = free and (g == 1 or type(try('LLEN', KEYS[g + 1])) == 'number') -- what the first push says can be undone
+  free = free and type(try('LLEN', KEYS[g + 1])) == 'number'
   begins[g] = at
   at = at + 6 + 2 * ARGV[at] -- apart: the embedded server's Lua assigns to locals first
 end
@@ -33,26 +33,26 @@ if free then
   end
   for _, at in ipairs(begins) do free = free and type(try('SADD', KEYS[1], ARGV[at + 1])) == 'number' end
 end
-local reply, before = {'ok', jobs, 0, 0}, 0
-for g, at in ipairs(free and begins or {}) do
-  local first, last = at + 6 + ARGV[at], at + 5 + 2 * ARGV[at]
-  for from = first, last, 1000 do
-    local to = math.min(from + 999, last)
-    local answer = try('RPUSH', KEYS[g + 1], unpack(ARGV, from, to))
-    free = type(answer) == 'number' or before + from > first
-    if not free then break end -- nothing is pushed yet
-    if type(answer) ~= 'number' then
-      reply[2], reply[3] = reply[2] - to + from - 1, reply[3] + to - from + 1
-      for i = from, to do
-        local r = #reply
-        reply[r + 1], reply[r + 2], reply[r + 3] = tostring(before + i - first + 1), KEYS[g + 1], answer.err
+if free then
+  local reply = {'ok', jobs, 0, 0}
+  n = 0
+  for g, at in ipairs(begins) do
+    local first, last = at + 6 + ARGV[at], at + 5 + 2 * ARGV[at]
+    for from = first, last, 1000 do
+      local to = math.min(from + 999, last)
+      local answer = try('RPUSH', KEYS[g + 1], unpack(ARGV, from, to))
+      if type(answer) ~= 'number' then
+        reply[2], reply[3] = reply[2] - to + from - 1, reply[3] + to - from + 1
+        for i = from, to do
+          local r = #reply
+          reply[r + 1], reply[r + 2], reply[r + 3] = tostring(n + i - first + 1), KEYS[g + 1], answer.err
+        end
       end
     end
+    n = n + last - first + 1
   end
-  if not free then break end
-  before = before + last - first + 1
+  return reply[3] == 0 and jobs or reply
 end
-if free then return reply[3] == 0 and jobs or reply end
 local rows, undo = {'s' .. string.rep('l', groups) .. string.rep('.', 2 * jobs), '0'}, n
 n = 0
 for g, at in ipairs(begins) do
