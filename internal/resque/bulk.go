@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/goworker/goworker/internal/payload"
 	"github.com/goworker/goworker/internal/queues"
 )
@@ -115,50 +114,6 @@ type Place struct {
 	// Priority puts the job in front of jobs with a lower one, from 1 to 9. It is written into the payload, so
 	// that a job from our schedule or in a lane has it too. 0: none.
 	Priority int
-}
-
-// Guarded is what is proven and written as one with the push of a job. A job may have several.
-type Guarded struct {
-	Effects []Effect // guards too, in any order; Head and Tail push this job's bytes
-	Placed  bool     // an effect puts the job into its place
-
-	// Left is called when a guard of these did not hold. It says what to do then. It may be nil.
-	Left Left
-
-	lock *claim // of Store.Unique: what it writes and does when the lock is refused, where there are no Effects and no Left
-}
-
-// effects are those that are written now.
-func (g *Guarded) effects() []Effect {
-	if g.takesLock() {
-		return []Effect{g.lock.take()}
-	}
-	return g.Effects
-}
-
-// takesLock reports whether all that is written now is a lock.
-func (g *Guarded) takesLock() bool { return g.lock != nil && !g.lock.replacing }
-
-// asks reports whether there is something to be asked when a guard did not hold.
-func (g *Guarded) asks() bool { return g.lock != nil || g.Left != nil }
-
-func (g *Guarded) left(c redis.Conn, answer string) (Verdict, error) {
-	if g.Left == nil {
-		return g.lock.left(c, answer)
-	}
-	return g.Left(c, answer)
-}
-
-// Left decides about a job of which a guard, or the proof of a verb, did not hold that has the same first key
-// as one of its Effects. answer is what the guard was answered, or what the
-// proof of a verb says. An error is one of the whole call.
-type Left func(c redis.Conn, answer string) (Verdict, error)
-
-// Verdict is what becomes of a job whose guards did not hold.
-type Verdict struct {
-	Again    *Guarded // it is tried once more with these in the place of those that did not hold; Left stays
-	Replaces string   // then: the id of the job that it replaces
-	Why      error    // else: why it was not pushed; nil is ErrGuard
 }
 
 // mostKept is how many bytes of room Reset keeps.

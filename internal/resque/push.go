@@ -187,44 +187,6 @@ func (b *Bulk) besideArgs(args []any) []any {
 	return args
 }
 
-// leftUnit is a unit of which a guard did not hold.
-type leftUnit struct {
-	*unit
-	answer string
-	key    string // of the guard
-}
-
-// of returns the part of the job that has the guard.
-func (l leftUnit) of() *Guarded {
-	for i := range l.guarded {
-		g := &l.guarded[i]
-		if g.asks() && slices.ContainsFunc(g.effects(), func(e Effect) bool { return e.keys[0].name == l.key }) {
-			return g
-		}
-	}
-	return nil
-}
-
-// ask asks the job what to do.
-func (l leftUnit) ask(c redis.Conn) error {
-	v := Verdict{}
-	if g := l.of(); g != nil {
-		var err error
-		if v, err = g.left(c, l.answer); err != nil {
-			return err
-		}
-		if v.Again != nil {
-			g.Effects, g.Placed, l.by = v.Again.Effects, v.Again.Placed, v.Replaces
-			return nil
-		}
-	}
-	l.over, l.by, l.err = true, "", v.Why
-	if l.err == nil {
-		l.err = ErrGuard
-	}
-	return nil
-}
-
 // pushRows makes one call for all units that are not over. It returns those whose guards did not hold.
 func (s Store) pushRows(c redis.Conn, b *Bulk) (left []leftUnit, err error) {
 	var args []any
