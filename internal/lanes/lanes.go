@@ -142,7 +142,7 @@ const (
 	// rolling deploy, names them again.
 	forgetAfter = time.Hour
 
-	// fewJobs is how many jobs say how large those behind them may be. Redis learns it of as many where nothing is known.
+	// fewJobs is how many jobs say how those behind them are: how large, and whether they are alike. take.lua pops as many where nothing is known.
 	fewJobs = 8
 
 	// mostTried is how many lanes one exchange asks for jobs at most. Beyond the number of jobs that it wants, it asks

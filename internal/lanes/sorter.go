@@ -269,10 +269,10 @@ func (s *sorter) step(ctx context.Context, c redis.Conn, queue string) (more boo
 	return err == nil, err
 }
 
-// learn keeps a job of a batch whose jobs are all like it.
+// learn keeps a job of a batch whose jobs are all like it. After a few jobs there seldom are more, and another call would find none.
 func (s *sorter) learn(queue string, b batch) {
 	delete(s.like, queue)
-	if len(b.distinct) == 1 {
+	if len(b.distinct) == 1 && len(b.jobs) >= fewJobs {
 		of, some := s.classes.Alike(queue, b.jobs[0])
 		other := func(job []byte) bool { return !bytes.HasPrefix(job, of.Begin) }
 		if some && !slices.ContainsFunc(b.jobs, other) {
@@ -294,14 +294,13 @@ func (s *sorter) stepAlike(ctx context.Context, c redis.Conn, queue string) (mor
 		if err != nil {
 			return false, err
 		}
-		if moved == 0 {
-			delete(s.like, queue)
-			break
+		if moved > 0 {
+			s.took(queue, moved)
+			s.sorted(queue, []resque.Lane{of.Lane})
+			s.resize(queue, moved, size)
 		}
-		s.took(queue, moved)
-		s.sorted(queue, []resque.Lane{of.Lane})
-		s.resize(queue, moved, size)
 		if more = moved == n; !more {
+			delete(s.like, queue)
 			break
 		}
 	}

@@ -173,7 +173,7 @@ func (a *arena) prepare(s scene) {
 	case classful:
 		o := of("Few")
 		o.queue = "lanes"
-		add(30, o)
+		add(90, o)
 	case relocking:
 		o := of("Nap")
 		o.id, o.unique = "gone", "pushed-0"
