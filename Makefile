@@ -125,7 +125,7 @@ benchmarks: ## run each benchmark once, in some packages
 	timeout 600 env $(GOTEST) -run='^$$' -bench=. -benchtime=1x $(BENCHMARKS)
 
 test-acl: deps ## run them as a Redis user with the permissions of docs/redis.md and no others
-	REDISTEST_ACL=1 go test -race -count=1 . ./control ./health ./inspect ./internal/... ./test/daemon ./test/jobs
+	REDISTEST_ACL=1 go test -race -count=1 . ./control ./health ./internal/... ./test/daemon ./test/jobs
 
 chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS=1000 JOBS=1000000, CHAOS='-faults=F4'
 	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \

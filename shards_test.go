@@ -59,6 +59,17 @@ func setupShards(t *testing.T, n int, change ...func(*goworker.WorkerSettings)) 
 	return f
 }
 
+// operator is the same Redises as an operator reaches them.
+func (f *shardFleet) operator() *goworker.Shards {
+	var shards []goworker.Shard
+	for i, server := range f.servers {
+		shards = append(shards, goworker.Shard{URI: server.OperatorsURI(), Queues: []string{fmt.Sprint("work", i)}})
+	}
+	s := goworker.NewShards(goworker.WorkerSettings{Logger: slog.New(slog.DiscardHandler)}, shards...)
+	f.T.Cleanup(s.Close)
+	return s
+}
+
 // run runs the shards; the test's end stops them.
 func (f *shardFleet) run() {
 	f.T.Helper()
@@ -665,7 +676,7 @@ func TestShardsConcurrency(t *testing.T) {
 	}
 	f.servers[2].Restart(t)
 	f.renewedOn(2)
-	r, err := control.Gather(control.New(f.shards).Do(t.Context(), control.Concurrency, control.Args(map[string]string{"workers": "+1"}), control.Timeout(daemontest.Soon)))
+	r, err := control.Gather(control.New(f.operator()).Do(t.Context(), control.Concurrency, control.Args(map[string]string{"workers": "+1"}), control.Timeout(daemontest.Soon)))
 	if err != nil || len(r.Replies) != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}

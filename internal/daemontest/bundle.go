@@ -259,16 +259,19 @@ func (b *Bundle) Reaches(what string, n int, number func() int) {
 	}
 }
 
-// Inspect asks as an operator, whose Redis user may read what a worker's may not.
-func (b *Bundle) Inspect() *inspect.Inspector {
+// Operator is a client of an operator, whose Redis user may read what a worker's may not.
+func (b *Bundle) Operator() *goworker.Client {
 	b.T.Helper()
 	c, err := goworker.NewClient(goworker.WorkerSettings{URI: "redis://" + b.Redis.Addr, Namespace: b.Settings.Namespace})
 	if err != nil {
 		b.T.Fatal(err)
 	}
 	b.T.Cleanup(c.Close)
-	return c.Inspect()
+	return c
 }
+
+// Inspect asks as an operator.
+func (b *Bundle) Inspect() *inspect.Inspector { return b.Operator().Inspect() }
 
 // Process is the id under which the daemon is in the fleet, as its log says. Redis may have the process before the log does: then
 // it waits.

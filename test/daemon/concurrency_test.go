@@ -100,7 +100,7 @@ func TestAutoscale(t *testing.T) {
 	b.Push(slices.Repeat([]string{`{"class":"Nap","args":["long",250]}`}, 6000)...) // much longer than a busy machine needs for one
 	most := 0
 	b.Reaches("workers there are", 10, func() int { most = max(most, b.Daemon.Stats().Workers); return most })
-	c := control.New(b.Daemon)
+	c := control.New(b.Operator())
 	do := func(verb string, args, answer any) error {
 		t.Helper()
 		for r, err := range c.Do(context.Background(), verb, control.Args(args), control.Timeout(time.Minute)) {

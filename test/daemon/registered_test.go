@@ -21,7 +21,7 @@ func TestRegistered(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Start()
-	in := b.Daemon.Client().Inspect()
+	in := b.Inspect()
 	has := func(schedule string) func() bool {
 		return func() bool {
 			r, err := in.Registered(t.Context())
