@@ -31,22 +31,26 @@ func (f File) Targets() []Target {
 		t.faster("over the slow link", 20, peer, "link", 100)
 	}
 	t.atLeast("jobs/s over the slow link, 100 workers", 30_000, f.Median("ours", "link", 100, "jobs_per_s"))
-	for _, peer := range []string{"goworker", "asynq"} {
-		t.faster("no-op jobs", 8, peer, "noop", 25)
-		t.faster("no-op jobs", 16, peer, "noop", 100)
+	for _, of := range []struct {
+		peer  string
+		times float64
+	}{{"goworker", 20}, {"asynq", 16}} {
+		t.faster("no-op jobs", 8, of.peer, "noop", 25)
+		t.faster("no-op jobs", of.times, of.peer, "noop", 100)
 	}
 	t.fastest(3, 25)
 	t.fastest(6, 100)
-	t.faster("no-op jobs", 1.5, "goworker", "noop", 1)
+	t.faster("no-op jobs", 1.8, "goworker", "noop", 1)
 	t.faster("no-op jobs", 0.9, "limit", "noop", 1)
 	for _, workers := range []int{10, 25, 100, 1000} {
 		t.ratio(fmt.Sprintf("no-op jobs against limit without look-ahead, %s", count(workers)), 0.45,
 			f.Median("ours-no-look-ahead", "noop", workers, "jobs_per_s"), f.Median("limit", "noop", workers, "jobs_per_s"))
 		t.faster("no-op jobs", 0.7, "limit", "noop", workers)
 	}
-	t.atMost("Redis's CPU a job in µs, 100 workers", 2, f.Median("ours", "noop", 100, "redis_cpu_us_per_job"))
+	t.atMost("Redis's CPU a job in µs, 100 workers", 1.4, f.Median("ours", "noop", 100, "redis_cpu_us_per_job"))
 	t.atMost("the worker's CPU a job in µs, 100 workers", 6, f.Median("ours", "noop", 100, "worker_cpu_us_per_job"))
 	t.below("idle, push to start, p50 in ms", 0.5, f.Median("ours", "idle", 25, "idle_latency_p50_ms"))
+	t.most("idle, push to start, p50: of limit", 1, f.Median("ours", "idle", 25, "idle_latency_p50_ms"), f.Median("limit", "idle", 25, "idle_latency_p50_ms"))
 	t.below("idle, push to start, p99 in ms", 2, f.Median("ours", "idle", 25, "idle_latency_p99_ms"))
 	t.atMost("idle commands/s, 25 workers", 0.7, f.Median("ours", "idle", 25, "idle_commands_per_s"))
 	t.atMost("idle commands/s, 1,000 workers", 0.7, f.Median("ours", "idle", 1000, "idle_commands_per_s"))
@@ -55,8 +59,18 @@ func (f File) Targets() []Target {
 		t.atMost(fmt.Sprintf("idle commands/s a process, %d processes", processes), 0.7,
 			f.Median("ours", "idle-processes", processes, "idle_commands_per_s"))
 	}
+	for _, figure := range []string{"p50", "p99"} {
+		key := "idle_latency_" + figure + "_ms"
+		t.most("push to start with 200 idle processes, "+figure+": with one", 2,
+			f.Median("ours", "idle-processes", 200, key), f.Median("ours", "idle-processes", 1, key))
+	}
+	t.atMost("processes of 200 that wake for a push", 4, f.Median("ours", "idle-processes", 200, "woken_per_push"))
 	t.pushes()
+	t.features()
+	t.ratio("the rate of limit, payloads of 64 KiB", 1.17, f.Median("ours", "payload-64KiB", 25, "jobs_per_s"), f.Median("limit", "payload-64KiB", 25, "jobs_per_s"))
+	t.atMost("Redis's CPU a job of 64 KiB in µs", 120, f.Median("ours", "payload-64KiB", 25, "redis_cpu_us_per_job"))
 	t.below("MiB of memory at 10,000 workers", 80, f.Median("ours", "sleep-100ms", 10000, "rss_mb"))
+	t.most("asynq's memory at 10,000 workers", 1, f.Median("ours", "sleep-100ms", 10000, "rss_mb"), f.Median("asynq", "sleep-100ms", 10000, "rss_mb"))
 	for _, order := range []string{"strict", "weighted", "all"} {
 		t.cost(order)
 	}
@@ -84,6 +98,8 @@ func (f File) Targets() []Target {
 		}
 		t.atLeast("delayed jobs moved a second, "+waiting, 50_000, f.Median("ours", "schedule", n, "moved_per_s"))
 	}
+	t.ratio("the jobs moved a second with 10,000 waiting, 10,000,000 waiting", 0.5,
+		f.Median("ours", "schedule", 10_000_000, "moved_per_s"), f.Median("ours", "schedule", 10_000, "moved_per_s"))
 	for _, name := range []string{"ours", "ours-plain"} {
 		t.atMost("delayed, due to start, p99 in ms"+map[string]string{"ours-plain": ", resque-scheduler's keys"}[name], 50,
 			f.Median(name, "due", 25, "due_latency_p99_ms"))
@@ -141,6 +157,10 @@ func (t *targets) atLeast(what string, limit, v float64) {
 	t.add(fmt.Sprintf("≥ %s %s", Number(limit), what), Number(v), v > 0, v >= limit)
 }
 
+func (t *targets) most(what string, times, ours, theirs float64) {
+	t.add(fmt.Sprintf("≤ %v× %s", times, what), Number(ours/theirs)+"×", ours > 0 && theirs > 0, ours <= times*theirs)
+}
+
 func (t *targets) atMost(what string, limit, v float64) {
 	t.add(fmt.Sprintf("≤ %v %s", limit, what), Number(v), v > 0, v <= limit)
 }
@@ -171,6 +191,22 @@ func (t *targets) pushes() {
 	}
 	t.ratio("the fastest peer's unique pushes, 8 at the same time", 1.5, speed("ours-unique", "push-unique", 8),
 		max(speed("asynq-unique", "push-unique", 8), speed("gocraft-unique", "push-unique", 8)))
+}
+
+// features are those of jobs that use one, beside plain ones. What limits cost is among the bounds.
+func (t *targets) features() {
+	speed := func(name string) float64 { return t.f.Median(name, "features", 25, "jobs_per_s") }
+	for _, of := range []struct {
+		name, what string
+		least      float64
+	}{
+		{"ours-unique", "unique ones", 0.75}, {"ours-retried", "ones retried once", 0.35}, {"ours-results", "ones whose result is kept", 0.5}, {"ours-chord", "steps of a chord", 0.4},
+	} {
+		t.ratio("plain jobs, "+of.what, of.least, speed(of.name), speed("ours"))
+	}
+	t.atLeast("isolated jobs/s, children kept", 15_000, speed("ours-reused"))
+	t.atLeast("isolated jobs/s, a child a job", 500, speed("ours-isolated"))
+	t.atLeast("isolated jobs/s, a child a job, built without cgo", 500, speed("ours-isolated-static"))
 }
 
 // flows are those of workflows.
