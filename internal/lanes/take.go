@@ -45,6 +45,7 @@ func (l *Lanes) Take(name string, n, ahead int) *resque.Take {
 func (l *Lanes) lookAt(t *resque.Take, q *queue) {
 	q.changed, q.put = false, q.put[:0]
 	t.Queues = append(t.Queues, q.name)
+	t.Turns = t.Turns || len(q.groups) > 1 || len(l.full)+len(l.skipped) > 0 // else the first lane is the first that may be asked
 	for _, g := range q.groups {
 		look := resque.Look{Lanes: g.Lanes, Show: t.Want + spareTried}
 		if !l.blocked(g.limits) {

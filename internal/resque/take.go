@@ -23,6 +23,7 @@ type Take struct {
 	Lanes   []Lane   // by turn, the next one first
 	Limits  []Limit  // report also whether these are used up
 	Look    []Look   // report which of these are next
+	Turns   bool     // say the turn of each of them; else of the first one of a Look, and the others are shown as if theirs came right after it
 	Queues  []string // report how many jobs of these are not sorted yet
 	Heads   int      // return at most so many of those of the first one
 	Arm     bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
@@ -111,7 +112,7 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.argv[at] = sets
 	c.Arg(len(t.Look))
 	for _, l := range t.Look {
-		c.Arg(turnsKey(l.Lanes), l.Show)
+		c.Arg(turnsKey(l.Lanes), l.Show, t.Turns)
 	}
 	c.Arg(len(t.Queues))
 	for _, q := range t.Queues {
@@ -250,17 +251,33 @@ func shown(look any, now int64) (s Shown) {
 	if len(list) > 1 {
 		turns, _ = list[1].([]any)
 	}
+	if len(list) == 4 {
+		s.Ready = make([]ReadyLane, len(turns))
+		first := turn(list[2])
+		for i := range turns {
+			own, _ := turns[i].([]byte)
+			s.Ready[i] = ReadyLane{string(own), first + int64(i)}
+		}
+		s.Next = turn(list[3])
+		return s
+	}
 	for i := 0; i+1 < len(turns); i += 2 {
 		own, _ := redis.String(turns[i], nil)
-		score, _ := redis.String(turns[i+1], nil)
-		turn, _ := strconv.ParseFloat(score, 64)
-		if int64(turn) > now+MaxExchangeJobs { // a lane just served has a turn a little later than now
-			s.Next = int64(turn)
+		turn := turn(turns[i+1])
+		if turn > now+MaxExchangeJobs { // a lane just served has a turn a little later than now
+			s.Next = turn
 			break
 		}
-		s.Ready = append(s.Ready, ReadyLane{own, int64(turn)})
+		s.Ready = append(s.Ready, ReadyLane{own, turn})
 	}
 	return s
+}
+
+// turn reads a score; 0: it is none.
+func turn(score any) int64 {
+	text, _ := redis.String(score, nil)
+	at, _ := strconv.ParseFloat(text, 64)
+	return int64(at)
 }
 
 // fewLanes is for how many lanes of a batch there is room at first.

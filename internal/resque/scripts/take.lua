@@ -11,10 +11,11 @@
 --       lanes: key of the turns, the first list, how many lists, how many bytes of their names stand before a lane's own, its name
 --         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
 --         has, and two for each limit, the higher one first: which
---       turns: key, how many lanes to show   |   queue: key
+--       turns: key, how many lanes to show, '1' to say the turn of each   |   queue: key
 --       and how many jobs of the first queue to return
 -- Returns {'ok', flags as an exchange's, now, {lane, payload, lane, payload… by ticket},
---       {limit that is used up, until when or 0…}, {{how many lanes, {name, turn…}}…},
+--       {limit that is used up, until when or 0…},
+--       {{how many lanes, {name, turn…}} or {how many lanes, {name of each whose turn has come…}, the first one's turn, the next one's or ''}…},
 --       {jobs in the queue…}, {key, error…}, {job at the first queue's head…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
 --
 -- A lane's turn is when it was last taken from or got its first job: the lane served longest
@@ -71,13 +72,18 @@ local function existing(first, past, most, of) -- calls of with stretches of key
     of(from, to, redis.call('EXISTS', unpack(KEYS, from, to)))
   end
 end
-local limits, waits = {}, false
+local limits, waits = {}, false -- of a limit by which no job runs, only what it has in common with others
 local function readLimits()
   local kind, name, own, first, count = arg(), arg(), arg(), number(), number()
   local slots = kind == 'slots'
   local n, burst = readNumbers(name, slots, own)
+  local none = slots and {none = true, kind = kind, room = n, key = first - #limits - 1}
   waits = waits or kind == 'wait'
   existing(first, first + count, 16, function(from, to, some) -- of most keys no job runs
+    if slots and some == 0 then
+      for at = #limits + 1, #limits + to - from + 1 do limits[at] = none end
+      return
+    end
     for key = from, to do
       local l, used, ok = {kind = kind, key = key, uses = 0}, slots and 0, true
       if some > 0 then used, ok = try(key, slots and 'SCARD' or 'GET') end
@@ -93,20 +99,28 @@ local function readLimits()
     end
   end)
 end
+local function limit(at)
+  local l = limits[at]
+  if l.none then
+    l = {kind = l.kind, key = l.key + at, room = l.room, uses = 0}
+    limits[at] = l
+  end
+  return l
+end
 local want, idle, asked, sets = tonumber(ARGV[4]), tonumber(ARGV[5]), {}, {}
-local function readLanes()
-  local set = {turns = number(), gone = {}, set = {}}
-  local first, many, before = number(), number(), number() + 1
-  local spot, places = 1
-  set.head, set.tail, places = arg(), arg(), arg()
-  local known = try(set.turns, 'ZCARD')
+local function readSet()
+  local set = {turns = number(), first = number(), many = number(), before = number() + 1, head = arg(), tail = arg(), places = arg(), gone = {}, set = {}}
+  set.known = try(set.turns, 'ZCARD')
   sets[#sets + 1] = set
+end
+local function readLanes(set)
+  local first, many, before, places, spot = set.first, set.many, set.before, set.places, 1
   local function read(list, size) -- size: nil where Redis refuses the list
     local name = string.sub(KEYS[list], before)
-    local lane, held = {at = #asked + 1, list = list, set = set, name = name, size = known and size, planned = 0}, {}
+    local lane, held = {at = #asked + 1, list = list, set = set, name = name, size = set.known and size, planned = 0}, {}
     for n = 1, byte(places, spot) do
       local high, low = byte(places, spot + 2 * n - 1, spot + 2 * n)
-      held[n] = limits[256 * high + low]
+      held[n] = limit(256 * high + low)
     end
     spot = spot + 1 + 2 * #held -- by itself: the embedded server confuses it with the others of one assignment
     lane.held, asked[lane.at] = held, lane
@@ -222,14 +236,62 @@ local function pop() -- what is planned, with one call for a lane
   popped, chunk = planned, max(1, min(chunk * 8, 64, floor(left / largest)))
 end
 
+local function spreads() -- whether one job of each lane is enough, and no limit of them is near: then nothing needs to be planned
+  local set = sets[1]
+  if #sets ~= 1 or not set.known or set.many < want then return false end
+  for at = 1, #limits do
+    if not limits[at].room or limits[at].room <= 2 * want then return false end
+  end
+  local all = true
+  existing(set.first, set.first + set.many, 50, function(from, to, some) all = all and some > to - from end)
+  return all
+end
+local holders = {} -- by limit, where jobs are spread: who has got a slot, a name or a list
+local function spread(set) -- pops the first job of each lane
+  local first, before, head, tail, places, spot, names, lanes = set.first, set.before, set.head, set.tail, set.places, 1, {}, 0
+  while lanes < set.many and count < 2 * want and left > 0 do
+    local payload, of = try(first + lanes, 'LPOP'), byte(places, spot)
+    local own = string.sub(KEYS[first + lanes], before)
+    lanes = lanes + 1
+    names[lanes] = own
+    if payload then
+      ticket, count, left = ticket + 1, count + 2, left - #payload
+      local name = written(ticket)
+      taken[count - 1], taken[count] = lanes, payload
+      fields[count - 1], fields[count] = name, head .. written(#own) .. ':' .. own .. tail .. payload
+      for n = spot + 1, spot + 2 * of, 2 do
+        local high, low = byte(places, n, n + 1)
+        local at = 256 * high + low
+        local has = holders[at]
+        if not has then holders[at] = me .. name
+        elseif type(has) == 'table' then has[#has + 1] = me .. name
+        else holders[at] = {has, me .. name} end
+      end
+    end
+    spot = spot + 1 + 2 * of
+  end
+  existing(first, first + lanes, 50, function(from, to, some) -- most are empty now
+    for list = from, to do
+      local name = names[list - first + 1]
+      if some == 0 or redis.call('EXISTS', KEYS[list]) == 0 then set.gone[#set.gone + 1] = name
+      else set.set[#set.set + 1], set.set[#set.set + 2] = written(math.ceil(now) + list - first + 1), name end
+    end
+  end)
+end
+
 for i = 1, number() do readLimits() end
-for i = 1, number() do readLanes() end
+for i = 1, number() do readSet() end
 local paused = try(5, 'GET')
 paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
-if paused or fenced then asked = {} end
+local closed = paused or fenced
+local spreading = not closed and spreads()
+for i = 1, closed and 0 or #sets do
+  if not spreading then readLanes(sets[i]) end
+end
 redis.call('HDEL', record, '')
 for i = 1, #lost, 2 do redis.pcall('HSETNX', KEYS[7], lost[i], lost[i + 1]) end
 if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
+if spreading then spread(sets[1]) end
 local live = {}
 local function round(lanes) -- one job of each, where its limits allow it
   live = {}
@@ -277,6 +339,11 @@ for i = 1, #sets do
   if #set.gone > 0 then redis.call('ZREM', KEYS[set.turns], unpack(set.gone)) end
   if #set.set > 0 then redis.call('ZADD', KEYS[set.turns], unpack(set.set)) end
 end
+for at, has in pairs(holders) do
+  local l = limits[at]
+  local key = KEYS[l.none and l.key + at or l.key]
+  if type(has) == 'table' then redis.call('SADD', key, unpack(has)) else redis.call('SADD', key, has) end
+end
 for i = 1, #limits do
   local l = limits[i]
   if l.holders then redis.call('SADD', KEYS[l.key], unpack(l.holders)) end
@@ -289,8 +356,14 @@ for i, l in ipairs(limits) do
   if usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(nextLook(l)) end
 end
 for i = 1, number() do
-  local key, most = number(), number()
-  shown[i] = {try(key, 'ZCARD') or 0, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
+  local key, most, each = number(), number(), arg() == '1'
+  local many = try(key, 'ZCARD') or 0
+  if each then shown[i] = {many, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
+  else -- Redis is slow at writing turns
+    local names = many > 0 and try(key, 'ZRANGEBYSCORE', '-inf', text(now + 512), 'LIMIT', 0, most) or {}
+    local next = #names < min(most, many) and try(key, 'ZRANGE', #names, #names, 'WITHSCORES')
+    shown[i] = {many, names, names[1] and try(key, 'ZSCORE', names[1]) or '', next and next[2] or ''}
+  end
 end
 local queue
 for i = 1, number() do
