@@ -379,7 +379,10 @@ func (s Store) endedArgs(x *Exchange, script string) []any {
 
 // script is the exchange's, with the verbs that it uses.
 func (x *Exchange) script() *Script {
-	if len(x.parted.groups) == 0 {
+	switch {
+	case x.sits():
+		return seatedScript
+	case len(x.parted.groups) == 0:
 		return exchangeScript
 	}
 	return exchangeEnds.with(x.parted.verbs)

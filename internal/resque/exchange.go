@@ -338,7 +338,10 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 			out.Broken = append(out.Broken, out.Taken.Broken...)
 		}
 	}
-	out.Seat, out.Sorted = x.seat(sentry), sorted
+	if !x.sits() {
+		out.Seat = x.seat(sentry)
+	}
+	out.Sorted = sorted
 	out.Policy, out.Broken = policy, append(out.Broken, broken...)
 	return out, err
 }
@@ -395,6 +398,10 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	if first > 0 {
 		c.varying(first)
 	}
+	if x.sits() {
+		c.Key(s.sentries(x.Sentry.Crew))
+		c.Arg(MostSentries, placeHolds.Milliseconds())
+	}
 	c.keys[0], c.keys[1] = script, len(c.keys)-c.before
 	all := append(c.keys, c.argv...)
 	clear(c.argv) // it keeps no values
@@ -413,12 +420,19 @@ func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
 		return Exchanged{}, err
 	}
 	var out Exchanged
-	if ended := len(x.parted.groups) > 0; ended && len(r) == 8 {
+	ended, sits, parts := len(x.parted.groups) > 0, x.sits(), 7
+	if ended || sits {
+		parts = 8
+	}
+	switch {
+	case len(r) != parts:
+		return Exchanged{}, fmt.Errorf("exchange: unexpected answer %v", reply)
+	case ended:
 		if err := s.ended(r[7], &out); err != nil {
 			return Exchanged{}, err
 		}
-	} else if ended || len(r) != 7 {
-		return Exchanged{}, fmt.Errorf("exchange: unexpected answer %v", reply)
+	case sits:
+		out.Seat.Held = r[7] == int64(1)
 	}
 	flags, _ := redis.String(r[1], nil)
 	out.Paused = strings.Contains(flags, "p")

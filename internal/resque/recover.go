@@ -276,11 +276,14 @@ type Strays struct {
 	Groups    []string         // ids of groups of aggregated jobs
 }
 
+// strayPage is about how many keys of the keyspace a page has: more than a process of a thousand workers writes.
+const strayPage = 2000
+
 // Strays reads one page of the keyspace and returns the cursor of the next page (0: from the
 // start). The caller knows from Renew which of the processes have no lease. Relane finds out
 // which of the lanes no other key names, and Regroup which of the groups the index does not.
 func (s Store) Strays(c redis.Conn, cursor uint64) (found Strays, next uint64, err error) {
-	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", EscapeGlob(s.ns)+"go:*:*", "COUNT", 1000))
+	r, err := redis.Values(c.Do("SCAN", cursor, "MATCH", EscapeGlob(s.ns)+"go:*:*", "COUNT", strayPage))
 	if err == nil && len(r) != 2 {
 		err = ErrAnswer
 	}

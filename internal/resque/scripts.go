@@ -125,6 +125,7 @@ func Scripts() map[string]string {
 		texts["ends+"+name.(string)] = exchangeEnds.with([]*Verb{v.(*Verb)}).Text()
 		return true
 	})
+	texts["seated"] = seatedScript.Text()
 	texts["ends"] = exchangeEnds.plain.Text() // the exchange with ends that have effects
 	return texts
 }

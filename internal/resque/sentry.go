@@ -1,12 +1,19 @@
 package resque
 
 import (
+	"strings"
+
 	"github.com/gomodule/redigo/redis"
 )
 
+// seatedScript is an exchange with sit.lua behind it, as one script.
 var (
-	sitScript  = script("sit")
-	riseScript = script("rise")
+	sitScript    = script("sit")
+	riseScript   = script("rise")
+	seatedScript = newScript(func() string {
+		parts := strings.NewReplacer(partMark+"exchange", scriptText("exchange"), partMark+"sit", scriptText("sit"))
+		return parts.Replace(readScript(scriptFiles, "parts/seated"))
+	})
 )
 
 const (
@@ -40,6 +47,13 @@ type Seat struct {
 
 // bell is the key by which other processes call this one. It never exists for longer than a script runs.
 func (s Store) bell(process string) string { return s.probe("bell:" + process) }
+
+// sits reports whether the exchange claims the seat in its own script. What a look reads that arms is watched: there the claim, which reads
+// what other claims change, is a script behind it.
+func (x *Exchange) sits() bool {
+	y := x.Sentry
+	return y != nil && y.Sit && !y.Rise && len(y.Call) == 0 && !x.Arm && len(x.parted.groups) == 0
+}
 
 func (s Store) sitArgs(x *Exchange, script string) []any {
 	return s.sentryCall(x).led(script, x.Process, MostSentries, placeHolds.Milliseconds())
@@ -111,7 +125,7 @@ func (s Store) sentryParts(c redis.Conn, x *Exchange) (parts []*part) {
 	}
 	add(len(x.Sentry.Call) > 0, s.callArgs, changeScript)
 	add(x.Sentry.Rise, s.riseArgs, riseScript)
-	add(x.Sentry.Sit, s.sitArgs, sitScript)
+	add(x.Sentry.Sit && !x.sits(), s.sitArgs, sitScript)
 	return parts
 }
 

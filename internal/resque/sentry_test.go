@@ -1,6 +1,7 @@
 package resque
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -79,6 +80,50 @@ func TestRefusedSeat(t *testing.T) {
 	w.same("jobs", 1, len(out.Jobs))
 	w.same("seat", true, out.Seat.Held)
 	w.same("calls", 0, len(out.Seat.Call))
+}
+
+// A look that claims a seat is one command. One that arms is two: else Redis would watch what other claims change.
+func TestClaimGoesWithItsLook(t *testing.T) {
+	t.Parallel()
+	k := newTracked(t)
+	look := func(arm bool) (commands int, out Exchanged) {
+		k.turn(Exchange{Want: 5, Asks: asks("a"), Arm: arm, Sentry: &Sentry{Crew: "crew", Sit: true}}) // Redis knows the scripts
+		m := k.server.Monitor(t)
+		out = k.turn(Exchange{Want: 5, Asks: asks("a", "b"), Arm: arm, Sentry: &Sentry{Crew: "crew", Sit: true}})
+		for _, c := range m.Commands() {
+			if c[0] == "EVALSHA" {
+				commands++
+			}
+		}
+		return commands, out
+	}
+	for arm, want := range map[bool]int{false: 1, true: 2} {
+		k.push("a", "a1", "a2")
+		commands, out := look(arm)
+		k.same("commands", want, commands)
+		k.same("seat", true, out.Seat.Held)
+		k.same("empty", []string{"a", "b"}, out.Empty)
+	}
+	w := *k.wire
+	w.c = k.server.Dial(t) // Redis leaves out what a connection changes itself
+	q := w.enter("q")
+	k.same("changes by the claim of another process", []string(nil), k.changes(func() { q.claim() }))
+
+	k.do("SET", k.s.sentries("refuses"), "x")
+	k.push("a", "a3")
+	out := k.turn(Exchange{Want: 5, Asks: asks("a"), Sentry: &Sentry{Crew: "refuses", Sit: true}})
+	k.same("jobs where Redis refuses the claim", 1, len(out.Jobs))
+	k.same("seat", true, out.Seat.Held)
+	for i := range MostSentries {
+		k.do("ZADD", k.s.sentries("full"), 0, w.enter(fmt.Sprint("sentry", i)).ID)
+	}
+	k.same("a seat of a full crew", false, k.turn(Exchange{Sentry: &Sentry{Crew: "full", Sit: true}}).Seat.Held)
+	k.do("SCRIPT", "FLUSH")
+	k.same("a seat, without scripts", false, k.turn(Exchange{Sentry: &Sentry{Crew: "full", Sit: true}}).Seat.Held)
+	k.epoch++
+	if _, err := k.try(Exchange{Sentry: &Sentry{Crew: "full", Sit: true}}); !errors.Is(err, ErrStale) {
+		t.Errorf("of another epoch: %v", err)
+	}
 }
 
 // Redis notifies a process whose bell another one rings, and none else. Nothing is left of the bell.
