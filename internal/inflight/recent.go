@@ -3,17 +3,21 @@ package inflight
 import "github.com/goworker/goworker/internal/resque"
 
 // recentEnds are the latest ends with effects that Redis has committed. A server that takes over
-// may lag behind by a second or two, and then shows their jobs again.
+// may lag behind by a second or two, and then shows their jobs again. They are packed, behind each other in one ring of
+// bytes: each job with effects comes by here, and the garbage collector has nothing to visit.
 type recentEnds struct {
 	ring      []recentEnd
 	first, n  int   // the oldest one, and how many there are
-	size      int   // of all in bytes
 	forgotten int64 // the highest ticket among those that were dropped
+
+	text       []byte // the packed ends, round about
+	from, size int    // where the oldest one begins, and how many bytes all have
+	packed     []byte // room for one
 }
 
 type recentEnd struct {
-	resque.Ended
-	size int // in bytes
+	ticket int64
+	size   int // in bytes, packed
 }
 
 const (
@@ -21,37 +25,52 @@ const (
 	recentBytes = 4 << 20
 )
 
-// add keeps an end: each job with effects comes by here, so there is no map of them.
+// add keeps an end.
 func (r *recentEnds) add(e resque.Ended) {
-	if r.n == recentMost {
+	r.packed = e.Pack(r.packed[:0])
+	size := len(r.packed)
+	for r.n == recentMost || r.n > 0 && r.size+size > recentBytes {
 		r.drop()
+	}
+	if size > recentBytes {
+		r.forgotten = max(r.forgotten, e.Ticket)
+		r.packed = nil
+		return
 	}
 	if r.n == len(r.ring) {
 		grown := make([]recentEnd, min(recentMost, max(64, 2*r.n)))
 		copy(grown[copy(grown, r.ring[r.first:]):], r.ring[:r.first])
 		r.ring, r.first = grown, 0
 	}
-	end := recentEnd{e, e.Size()}
-	r.ring[(r.first+r.n)%len(r.ring)] = end
-	r.n, r.size = r.n+1, r.size+end.size
-	for r.size > recentBytes {
-		r.drop()
+	if r.text == nil {
+		r.text = make([]byte, recentBytes)
 	}
+	at := (r.from + r.size) % len(r.text)
+	copy(r.text, r.packed[copy(r.text[at:], r.packed):])
+	r.ring[(r.first+r.n)%len(r.ring)] = recentEnd{e.Ticket, size}
+	r.n, r.size = r.n+1, r.size+size
 }
 
 func (r *recentEnds) drop() {
-	oldest := &r.ring[r.first]
-	r.size -= oldest.size
-	r.forgotten = max(r.forgotten, oldest.Ticket)
-	*oldest = recentEnd{}
+	oldest := r.ring[r.first]
+	r.forgotten = max(r.forgotten, oldest.ticket)
 	r.first, r.n = (r.first+1)%len(r.ring), r.n-1
+	r.from, r.size = (r.from+oldest.size)%len(r.text), r.size-oldest.size
+}
+
+// read appends so many bytes of the ring to dst.
+func (r *recentEnds) read(dst []byte, from, size int) []byte {
+	to := min(from+size, len(r.text))
+	dst = append(dst, r.text[from:to]...)
+	return append(dst, r.text[:size-(to-from)]...)
 }
 
 // of returns the last end with a ticket.
 func (r *recentEnds) of(ticket int64) (e resque.Ended, ok bool) {
-	for i := r.n - 1; i >= 0; i-- {
-		if end := &r.ring[(r.first+i)%len(r.ring)]; end.Ticket == ticket {
-			return end.Ended, true
+	for i, behind := r.n-1, 0; i >= 0; i-- {
+		end := r.ring[(r.first+i)%len(r.ring)]
+		if behind += end.size; end.ticket == ticket {
+			return resque.Unpack(r.read(nil, (r.from+r.size-behind)%len(r.text), end.size)), true
 		}
 	}
 	return e, false

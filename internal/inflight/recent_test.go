@@ -2,6 +2,8 @@ package inflight
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/goworker/goworker/internal/resque"
@@ -43,5 +45,41 @@ func TestRecentEnds(t *testing.T) {
 	}
 	if r.n != 3 || r.size > recentBytes || r.forgotten != last+1 {
 		t.Errorf("of large ends %d are remembered, of %d bytes, and %d is forgotten", r.n, r.size, r.forgotten)
+	}
+}
+
+// What is remembered of an end is what it was, also where it lies across the end of the ring.
+func TestRecentEndsAreWhole(t *testing.T) {
+	t.Parallel()
+	packed := func(ticket int64) string {
+		text := strings.Repeat(strconv.FormatInt(ticket, 10), int(ticket%400))
+		e := resque.Ended{Ticket: ticket, Counts: resque.CountsDone, Effects: []resque.Effect{resque.Command("RPUSH", resque.New("").ListKey("l"), text)}}
+		return string(e.Pack(nil))
+	}
+	var r recentEnds
+	for ticket := int64(1); ticket <= 4*recentMost; ticket++ {
+		r.add(resque.Unpack([]byte(packed(ticket))))
+		if ticket%(recentMost/8) == 0 {
+			for of := ticket; of > ticket-int64(r.n); of -= 101 {
+				if got, ok := r.of(of); !ok || string(got.Pack(nil)) != packed(of) {
+					t.Fatalf("after ticket %d that of %d is %v, %v", ticket, of, got, ok)
+				}
+			}
+		}
+	}
+	if r.size > recentBytes {
+		t.Errorf("%d bytes are remembered", r.size)
+	}
+}
+
+// The garbage collector has no work with them: once the rings are full, an end costs no allocation.
+func TestRecentEndsAreNoGarbage(t *testing.T) {
+	e := resque.Ended{Ticket: 1, Counts: resque.CountsDone, Effects: []resque.Effect{resque.Command("HDEL", resque.New("").HashKey("lock"), "id", 5)}}
+	var r recentEnds
+	for range recentMost {
+		r.add(e)
+	}
+	if n := testing.AllocsPerRun(1000, func() { r.add(e) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
