@@ -105,7 +105,7 @@ func (x tried) Run(ctx context.Context, d *Daemon, j *outcome.Job, log *slog.Log
 		return w.perform(ctx, t)
 	}, &o)
 	o.Ran = clock.Since(clock.System, began)
-	w.log(t, &o)
+	w.log(new(hand), t, &o)
 	j.Name, j.ID, j.Attempt, j.Args, j.Value, j.Started = t.Name, t.ID, t.Attempt, t.Args, t.Value, t.Started
 	return o, said, nil
 }

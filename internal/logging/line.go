@@ -30,13 +30,30 @@ func Shorten(text string, most int) string {
 	return fmt.Sprintf("%s… (%d bytes)", text[:end], len(text))
 }
 
-// attr is how each attribute is logged: times in one form, no text too long.
-func attr(groups []string, a slog.Attr) slog.Attr {
+// textAttr is how each attribute of a line of text is logged. Of a time slog writes the form by itself.
+func textAttr(groups []string, a slog.Attr) slog.Attr {
+	if ofLine(groups, a) {
+		return slog.Time(slog.TimeKey, a.Value.Time().UTC())
+	}
+	return attr(a)
+}
+
+// jsonAttr is how each attribute of a line of JSON is logged.
+func jsonAttr(groups []string, a slog.Attr) slog.Attr {
+	if ofLine(groups, a) {
+		return slog.String(slog.TimeKey, a.Value.Time().UTC().Format(timeForm))
+	}
+	return attr(a)
+}
+
+// ofLine reports whether the attribute is the time of the line.
+func ofLine(groups []string, a slog.Attr) bool {
+	return a.Value.Kind() == slog.KindTime && len(groups) == 0 && a.Key == slog.TimeKey
+}
+
+// attr is how an attribute is logged: no text is too long.
+func attr(a slog.Attr) slog.Attr {
 	switch v := a.Value; v.Kind() {
-	case slog.KindTime:
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.String(slog.TimeKey, v.Time().UTC().Format(timeForm))
-		}
 	case slog.KindString:
 		if text := v.String(); len(text) > MaxText {
 			return slog.String(a.Key, Shorten(text, MaxText))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The seelog logger is built for a line that is written, and for nothing else.
+// The writer of seelog is made for a line that is written, and for nothing else.
 func TestSinkIsBuiltForTheFirstLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -15,15 +15,23 @@ func TestSinkIsBuiltForTheFirstLine(t *testing.T) {
 	log, flush := newLogger(slog.LevelInfo, "text", s)
 	log.With("queue", "mail").WithGroup("job").Debug("not shown")
 	flush()
-	if s.built.Load() != nil {
-		t.Error("a seelog logger was built although nothing was logged")
+	if s.lines != nil {
+		t.Error("a writer of seelog was made although nothing was logged")
 	}
 	log.Info("one")
-	first := s.built.Load()
+	first := s.lines
 	log.Error("two")
 	flush()
-	if first == nil || s.built.Load() != first || bytes.Count(out.Bytes(), []byte("\n")) != 2 {
-		t.Errorf("one logger should have written two lines, and these are written: %q", out.String())
+	if first == nil || s.lines != first || bytes.Count(out.Bytes(), []byte("\n")) != 2 {
+		t.Errorf("one writer should have written two lines, and these are written: %q", out.String())
+	}
+}
+
+// A line costs its text and what seelog's writer copies of it, and no look at where it was logged.
+func TestLineCosts(t *testing.T) {
+	log, _ := New(slog.LevelInfo, "text", io.Discard)
+	if n := testing.AllocsPerRun(100, func() { log.LogAttrs(t.Context(), slog.LevelInfo, "job done", slog.String("class", "C")) }); n > 6 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
@@ -34,7 +42,7 @@ func BenchmarkLine(b *testing.B) {
 		name string
 		log  *slog.Logger
 	}{
-		{"slog", slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: attr}))},
+		{"slog", slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: textAttr}))},
 		{"seelog", seelog},
 	} {
 		b.Run(c.name, func(b *testing.B) {
