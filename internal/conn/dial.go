@@ -216,7 +216,7 @@ func (d *netDialer) Dial(ctx context.Context) (redis.Conn, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	return watched(c, nc), nil
+	return watched(c, nc, d.opts.WriteTimeout), nil
 }
 
 func (d *netDialer) greet(c redis.Conn) error {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -14,14 +15,17 @@ type redigoConn interface {
 	redis.ConnWithContext
 }
 
-// watchedConn is a connection of which can be seen whether the server has closed it.
+// watchedConn is a connection of which can be seen whether the server has closed it, and to which a Pipe writes.
 type watchedConn struct {
 	redigoConn
-	socket syscall.RawConn
+	socket       syscall.RawConn
+	net          net.Conn // below redigo's
+	writeTimeout time.Duration
 }
 
 // watched returns c, on nc, as a *watchedConn, if the system can look into its socket.
-func watched(c redis.Conn, nc net.Conn) redis.Conn {
+func watched(c redis.Conn, nc net.Conn, writeTimeout time.Duration) redis.Conn {
+	below := nc
 	if tc, ok := nc.(*tls.Conn); ok {
 		nc = tc.NetConn()
 	}
@@ -34,7 +38,7 @@ func watched(c redis.Conn, nc net.Conn) redis.Conn {
 	if err != nil {
 		return c
 	}
-	return &watchedConn{full, socket}
+	return &watchedConn{full, socket, below, writeTimeout}
 }
 
 // HungUp reports whether the server is known to have closed a connection that waits for no answer, or to be about to. It does not wait.
