@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/goworker/goworker/internal/outcome"
-	"github.com/goworker/goworker/internal/resque"
+	"github.com/goworker/goworker/internal/payload"
 )
 
 // Features see whether the program chose the job's id.
@@ -29,10 +29,10 @@ func TestPushUsesItsRoomAgain(t *testing.T) {
 	item := Item{NewJob("q", "C"), []EnqueueOption{WithID("a")}}
 	p, o := new(outcome.Push), new(enqueueOptions)
 	n := testing.AllocsPerRun(100, func() {
-		if err := push(func(string) *outcome.Class { return nil }, &item, p, o); err != nil || p.ID != "a" || len(p.Beside) > 0 {
+		if err := push(func(string) *outcome.Class { return nil }, &item, p, o); err != nil || p.ID != "a" || len(p.Fields) > 0 {
 			t.Fatal(err, p)
 		}
-		p.Beside = append(p.Beside, resque.Effect{})
+		p.Fields = append(p.Fields, payload.Field{})
 	})
 	if n > 1 {
 		t.Errorf("%v allocations", n)

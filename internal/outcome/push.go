@@ -37,9 +37,8 @@ type Push struct {
 	ExpiresAt int64 // ms; 0: never
 	Priority  int   // of the job within its queue, up to 9; 0: none
 
-	// Beside are soft effects to be written if the job is pushed. Those of many jobs that are one command of
-	// one key cost next to nothing.
-	Beside []resque.Effect
+	// Lifts is the CancelledKey if the push is to lift a cancel of an earlier job with its ID; see Bulk.Lift.
+	Lifts resque.Key
 
 	// Begins are hashes that begin with the push. Those of many jobs with the same fields cost little.
 	Begins []resque.NewHash
@@ -54,16 +53,15 @@ type Push struct {
 // Reset makes p as good as new, and keeps its memory.
 func (p *Push) Reset() {
 	clear(p.Fields)
-	clear(p.Beside)
 	clear(p.Begins)
 	clear(p.Guarded)
-	*p = Push{Fields: p.Fields[:0], Beside: p.Beside[:0], Begins: p.Begins[:0], Guarded: p.Guarded[:0], spare: p.spare}
+	*p = Push{Fields: p.Fields[:0], Begins: p.Begins[:0], Guarded: p.Guarded[:0], spare: p.spare}
 }
 
 // Keep returns a copy, which has what features added to itself: Reset does not use its memory again.
 func (p *Push) Keep() Push {
 	kept := *p
-	p.Fields, p.Beside, p.Begins, p.Guarded, p.spare = nil, nil, nil, nil, nil
+	p.Fields, p.Begins, p.Guarded, p.spare = nil, nil, nil, nil
 	return kept
 }
 
@@ -95,7 +93,7 @@ func (p *Push) MakeID() string {
 
 // Plain reports whether the job has nothing but class and arguments.
 func (p *Push) Plain() bool {
-	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Beside) == 0 && len(p.Begins) == 0 && len(p.Guarded) == 0
+	return p.ID == "" && p.ExpiresAt == 0 && p.Priority == 0 && len(p.Fields) == 0 && len(p.Begins) == 0 && len(p.Guarded) == 0
 }
 
 // Enqueue has the features add to a job that is about to be pushed. An error of one keeps the job from

@@ -20,14 +20,14 @@ func TestPushAgain(t *testing.T) {
 		outcome.Put(p.Options, name)
 		p.Fields = append(p.Fields, payload.TextField("f", name))
 		p.Guarded = append(p.Guarded, resque.Guarded{Placed: name == "a"})
-		p.Beside = append(p.Beside, resque.New(name).Release(name, name))
+		p.Lifts = resque.New(name).CancelledKey()
 		p.Begins = append(p.Begins, resque.NewHash{Keys: []string{name}})
 	}
 	fill("a")
 	kept := p.Keep()
 	fill("b")
 	option, _ := outcome.Get[string](kept.Options)
-	if kept.Name != "a" || option != "a" || string(kept.Fields[0].Value) != `"a"` || !kept.Guarded[0].Placed || !kept.Beside[0].Writes("a:go:unique:a") || kept.Begins[0].Keys[0] != "a" {
+	if kept.Name != "a" || option != "a" || string(kept.Fields[0].Value) != `"a"` || !kept.Guarded[0].Placed || kept.Lifts != resque.New("a").CancelledKey() || kept.Begins[0].Keys[0] != "a" {
 		t.Errorf("kept, it has %+v", kept)
 	}
 	if n := testing.AllocsPerRun(100, func() {

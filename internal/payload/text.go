@@ -44,6 +44,16 @@ var asIs = func() (plain [256]bool) {
 	return plain
 }()
 
+// Escaped reports whether a text may be another one between its quotes in JSON, in one of the styles: that of a text beyond ASCII may be.
+func Escaped(text string) bool {
+	for i := range len(text) {
+		if !asIs[text[i]] {
+			return true
+		}
+	}
+	return false
+}
+
 func mustEscape(c rune, style Style) bool {
 	return c < ' ' || c == '"' || c == '\\' || style == Rails && styled(c)
 }

@@ -193,8 +193,8 @@ func (c *Call) add(p *outcome.Push) error {
 	if err := c.encode(p); err != nil {
 		return err
 	}
-	for _, e := range p.Beside {
-		c.bulk.Beside(e)
+	if p.Lifts != (resque.Key{}) {
+		c.bulk.Lift(p.Lifts, p.ID)
 	}
 	for _, h := range p.Begins {
 		c.bulk.Begin(h)

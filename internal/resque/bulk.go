@@ -51,12 +51,13 @@ type Bulk struct {
 	oneUnit  [1]unit
 	oneQueue [1]bulkQueue
 
-	beside []Effect   // of the job that is being written
-	hashes *newHashes // nil: there are none
-	aside  Effect     // the soft effect that units have beside their jobs, without arguments
+	hashes    *newHashes // nil: there are none
+	cancelled Key        // the set that lifts are removed from; zero: there are none
+	lifting   string     // the id of the job that is being written, if its push lifts a cancel; "": it does not
+	escaped   bool       // the id of a lift may be another text in the payload
 
 	guards []Guarded   // those of units
-	asides []any       // empty, for the arguments of Bulk.aside of the next unit; nil: there are none
+	lifts  []lift      // empty, for those of the next unit; nil: there is no room
 	locks  []lockGroup // scratch of groupLocks
 	args   []any       // scratch: the arguments of a call
 
@@ -87,7 +88,7 @@ type unit struct {
 	queue   int
 	jobs    int
 	guarded []Guarded // nil: a run
-	aside   []any     // arguments of Bulk.aside, of a run
+	lifts   []lift    // of a run
 	over    bool      // it was pushed, or is not to be
 	err     error
 	by      string // the id of the job that it replaces
@@ -122,17 +123,16 @@ const mostKept = 1 << 20
 // Reset makes b as good as new, and keeps its memory.
 func (b *Bulk) Reset() {
 	for i := range b.units {
-		if aside := b.units[i].aside; cap(aside) > cap(b.asides) {
-			clear(aside)
-			b.asides = aside[:0]
+		if lifts := b.units[i].lifts; cap(lifts) > cap(b.lifts) {
+			clear(lifts)
+			b.lifts = lifts[:0]
 		}
 	}
 	clear(b.units)
 	clear(b.queues)
-	clear(b.beside)
 	clear(b.guards)
 	clear(b.args)
-	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], beside: b.beside[:0], guards: b.guards[:0], asides: b.asides, locks: b.locks, args: b.args[:0]}
+	room := Bulk{buf: b.buf[:0], packed: b.packed, jobs: b.jobs[:0], units: b.units[:0], queues: b.queues[:0], guards: b.guards[:0], lifts: b.lifts, locks: b.locks, args: b.args[:0]}
 	if cap(b.buf) > mostKept {
 		room = Bulk{}
 	}
@@ -169,7 +169,7 @@ func (b *Bulk) EncodeList(class string, list []byte) []byte {
 
 // begin takes the bytes with a new job at the end, and returns that.
 func (b *Bulk) begin(buf []byte) []byte {
-	b.buf = buf
+	b.buf, b.lifting = buf, ""
 	if b.hashes != nil {
 		b.hashes.next = b.hashes.next[:0] // of a job that was not added
 	}
@@ -185,29 +185,6 @@ func (b *Bulk) Set(f payload.Field) { b.buf = payload.AppendField(b.buf, f) }
 // SetText is Set for a text.
 func (b *Bulk) SetText(name, value string) { b.buf = payload.AppendTextField(b.buf, name, value) }
 
-// Beside adds a soft effect to the job that Encode began, to be written if the job is pushed. Of plain jobs,
-// effects of one command and key are written as one, so that they cost next to nothing.
-func (b *Bulk) Beside(e Effect) { b.beside = append(b.beside, e.Soft()) }
-
-// besides returns the arguments of the effect that the job is to have beside it. All other effects
-// are guarded ones, and all of them if the job is guarded.
-func (b *Bulk) besides(g []Guarded) (args []any, _ []Guarded) {
-	for _, e := range b.beside {
-		if args == nil && g == nil && e.file == nil && len(e.keys) == 1 {
-			if b.aside.verb == "" {
-				b.aside = Effect{verb: e.verb, keys: e.keys}
-			}
-			if b.aside.verb == e.verb && b.aside.keys[0] == e.keys[0] {
-				args = e.args
-				continue
-			}
-		}
-		g = append(g, Guarded{Effects: []Effect{e}})
-	}
-	b.beside = b.beside[:0]
-	return args, g
-}
-
 // Put adds the job that Encode began, behind the others. With an error it is not added. It keeps no g.
 func (b *Bulk) Put(to Place, g ...Guarded) error {
 	if to.Queue == "" {
@@ -219,9 +196,9 @@ func (b *Bulk) Put(to Place, g ...Guarded) error {
 			g = []Guarded{}
 		}
 	}
-	var aside []any
-	if len(b.beside) > 0 {
-		aside, g = b.besides(g)
+	if b.lifting != "" && g != nil {
+		byID, byPlace := CancelledBoth(to.Queue, b.lifting)
+		g, b.lifting = append(g, Guarded{Effects: []Effect{effect("~ZREM", b.cancelled, byID, byPlace)}}), ""
 	}
 	if g != nil && b.hashes != nil {
 		g = b.hashes.guarded(g)
@@ -237,7 +214,7 @@ func (b *Bulk) Put(to Place, g ...Guarded) error {
 			return err
 		}
 	}
-	b.put(to, b.keep(g), aside)
+	b.put(to, b.keep(g))
 	return nil
 }
 
@@ -288,7 +265,7 @@ func (b *Bulk) PutRaw(raw []byte, to Place, g ...Guarded) error {
 	return b.Put(to, g...)
 }
 
-func (b *Bulk) put(to Place, g []Guarded, aside []any) {
+func (b *Bulk) put(to Place, g []Guarded) {
 	queue := b.queue(to.Queue)
 	kind, at := inQueue, int64(0)
 	if !to.At.IsZero() {
@@ -300,7 +277,7 @@ func (b *Bulk) put(to Place, g []Guarded, aside []any) {
 	if kind != inQueue || g != nil {
 		b.complete(kind, to.Queue)
 	}
-	b.take(unit{kind: kind, at: at, queue: queue, guarded: g, ahead: to.Priority, aside: aside})
+	b.take(unit{kind: kind, at: at, queue: queue, guarded: g, ahead: to.Priority})
 }
 
 // take adds the job whose bytes are behind the others, as a unit of its own or to the run that it belongs to.
@@ -310,12 +287,8 @@ func (b *Bulk) take(u unit) {
 	if b.hashes != nil {
 		b.hashes.put(n)
 	}
-	if u.aside != nil {
-		to := &b.units[n-1]
-		if to.aside == nil {
-			to.aside, b.asides = b.asides, nil
-		}
-		to.aside = append(to.aside, u.aside...)
+	if b.lifting != "" {
+		b.lift(&b.units[n-1], u.queue)
 	}
 	b.end = len(b.buf)
 	if b.jobs == nil {

@@ -20,6 +20,9 @@ const CancelKept = 7 * 24 * time.Hour
 // when it is kept, in ms of Redis's clock.
 func (s Store) KeyOfCancelled() string { return s.ns + "go:cancelled" }
 
+// CancelledKey is KeyOfCancelled, for Bulk.Lift.
+func (s Store) CancelledKey() Key { return zsetKey(s.KeyOfCancelled()) }
+
 // CancelledID is the entry of a job with an id.
 func CancelledID(id string) string { return "j:" + id }
 
@@ -214,5 +217,5 @@ func (s Store) Uncancelled(entries ...string) Effect {
 	for i, e := range entries {
 		args[i] = e
 	}
-	return Command("ZREM", zsetKey(s.KeyOfCancelled()), args...).Soft()
+	return Command("ZREM", s.CancelledKey(), args...).Soft()
 }

@@ -96,12 +96,6 @@ func Guard(command string, key Key, answer string, args ...any) Effect {
 	return effect("?"+strings.ToUpper(command), key, append([]any{answer}, args...)...)
 }
 
-// With returns the effect with other arguments.
-func (e Effect) With(args ...any) Effect {
-	e.args = args
-	return e
-}
-
 // Soft returns the effect as a soft one: its refusal is reported and does not hold up the job.
 func (e Effect) Soft() Effect {
 	if e.verb[0] != '~' {

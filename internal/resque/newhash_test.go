@@ -42,7 +42,7 @@ func TestNewHashes(t *testing.T) {
 					used := i%3 == 1
 					b.Begin(s.StartDocument(fmt.Sprint(i), used, 50_000, "state", "pending", "used", fmt.Sprint(used), "n", i/2))
 					if tt.beside {
-						b.Beside(Command("ZREM", s.ZSetKey("cancelled"), fmt.Sprint(i)))
+						b.Lift(s.CancelledKey(), fmt.Sprint(i))
 					}
 					if err := b.Put(jobs[name]); err != nil {
 						t.Fatal(err)
@@ -80,7 +80,7 @@ func TestNewHashes(t *testing.T) {
 					server.Do(t, "RPUSH", fmt.Sprint("resque:go:logs:", i), 1)
 				}
 			}
-			server.Do(t, "ZADD", "resque:go:cancelled", 1, "0", 1, "1", 1, "other")
+			server.Do(t, "ZADD", "resque:go:cancelled", 1, "j:0", 1, "j:1", 1, "other")
 			if b = bulk(); b.Plain() == tt.rows {
 				t.Errorf("the form is another one: plain %v", b.Plain())
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/conn"
+	"github.com/goworker/goworker/internal/queues"
 )
 
 const (
@@ -29,6 +30,8 @@ type Types struct {
 	proven time.Time
 	asked  bool // whether the user may run transactions
 	never  bool // he may not
+
+	cancelled time.Time // when lifttail.lua found that jobs are cancelled, or was refused
 }
 
 // believe reports whether the type of a queue is known. asked says that transactions are permitted.
@@ -59,6 +62,22 @@ func (t *Types) permit(yes bool) {
 	t.asked, t.never = yes, !yes
 }
 
+// nothingCancelled reports whether it is likely that no job at all is cancelled. Then lifttail.lua is next to nothing, and otherwise the ids as values
+// cost Redis less.
+func (t *Types) nothingCancelled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return clock.Since(clock.System, t.cancelled) >= typesFor
+}
+
+// cancels says that jobs are cancelled.
+func (t *Types) cancels() {
+	now := clock.System.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cancelled = now
+}
+
 // pushMany pushes many plain jobs of one queue in a transaction. done is false if a script is to push them: nothing was written, but
 // perhaps the queue's name.
 func (s Store) pushMany(c redis.Conn, b *Bulk) (done bool, err error) {
@@ -72,7 +91,7 @@ func (s Store) pushMany(c redis.Conn, b *Bulk) (done bool, err error) {
 		return false, nil
 	}
 	if !asked { // in a transaction that the user may not begin the commands would be carried out one by one
-		_, begun, refused, err := transaction(c)
+		_, begun, refused, err := transaction(c, func(*conn.Pipe) {})
 		if err != nil {
 			return true, err // no job was sent
 		}
@@ -80,7 +99,8 @@ func (s Store) pushMany(c redis.Conn, b *Bulk) (done bool, err error) {
 			return false, nil
 		}
 	}
-	replies, begun, refused, err := transaction(c, b.manyArgs(key, names)...)
+	byQueue := !b.escaped && !queues.IsOwn(queue) && b.Types.nothingCancelled()
+	replies, begun, refused, err := transaction(c, func(p *conn.Pipe) { b.sendMany(p, key, names, byQueue) })
 	if b.doubt = err != nil; b.doubt {
 		return true, err
 	}
@@ -100,6 +120,12 @@ func (s Store) pushMany(c redis.Conn, b *Bulk) (done bool, err error) {
 		return false, nil
 	}
 	b.pushed, b.units[0].over = 1, true
+	if byQueue && len(replies) > 2 && replies[2] != int64(0) {
+		b.Types.cancels()
+		if _, refused := replies[2].(redis.Error); refused {
+			b.liftAfter(c, key)
+		}
+	}
 	if isNamed {
 		return true, &unnamedError{len(b.jobs), key, names, named}
 	}
@@ -123,50 +149,38 @@ func (e *unnamedError) Error() string {
 		"do not find it; repair that key: %v", Plural(e.jobs, "job"), are, e.key, them, e.names, e.why)
 }
 
-// manyArgs returns the commands that push many jobs of one queue.
-func (b *Bulk) manyArgs(key, names string) (commands [][]any) {
-	const named, pushed = 3, 2 // values before the jobs, and before what is beside them
-	aside := b.units[0].aside
-	args := b.argsRoom(named + 2*pushed + len(b.jobs) + len(aside))
-	args[0], args[1], args[2], args[3], args[4] = "SADD", names, b.queues[0].name, "RPUSH", key
-	at, start := named+pushed, 0
+// sendMany sends the commands that push many jobs of one queue.
+func (b *Bulk) sendMany(p *conn.Pipe, key, names string, byQueue bool) {
+	p.Command("SADD", 2)
+	p.Text(names)
+	p.Text(b.queues[0].name)
+	p.Command("RPUSH", 1+len(b.jobs))
+	p.Text(key)
+	start := 0
 	for _, j := range b.jobs {
-		args[at] = b.buf[start:j.end:j.end]
-		at, start = at+1, j.end
+		p.Bytes(b.buf[start:j.end:j.end])
+		start = j.end
 	}
-	commands = append(make([][]any, 0, 3), args[:named], args[named:at])
-	if b.aside.verb != "" {
-		args[at], args[at+1] = b.aside.verb[1:], b.aside.keys[0].name
-		copy(args[at+pushed:], aside)
-		commands = append(commands, args[at:])
+	if len(b.units[0].lifts) > 0 {
+		b.sendLifts(p, key, byQueue)
 	}
-	return commands
 }
 
-// transaction runs commands as one. Nothing of them was done if it is refused. An error of the connection leaves that open. begun is
-// false if Redis let no transaction begin, and so carried out each command by itself.
-func transaction(c redis.Conn, commands ...[]any) (replies []any, begun bool, refused, err error) {
-	err = c.Send("MULTI")
-	for _, command := range commands {
-		if err == nil {
-			err = c.Send(command[0].(string), command[1:]...)
-		}
-	}
-	if err == nil {
-		err = c.Send("EXEC")
-	}
-	if err != nil {
+// transaction has the commands that a function sends carried out as one. Nothing of them was done if it is refused. An error of the connection
+// leaves that open. begun is false if Redis let no transaction begin, and so carried out each command by itself.
+func transaction(c redis.Conn, send func(p *conn.Pipe)) (replies []any, begun bool, refused, err error) {
+	p := conn.NewPipe(c)
+	p.Command("MULTI", 0)
+	send(p)
+	p.Command("EXEC", 0)
+	commands := p.Commands()
+	if replies, err = p.Do(); err != nil {
 		return nil, false, nil, err
 	}
-	all, err := c.Do("") // sends them, and returns all replies, those of errors too
-	if err != nil {
-		return nil, false, nil, err
-	}
-	replies, _ = all.([]any)
-	if len(replies) != len(commands)+2 {
+	if len(replies) != commands {
 		return nil, false, nil, ErrAnswer
 	}
-	last := len(replies) - 1
+	last := commands - 1
 	if _, no := replies[0].(error); no {
 		return replies[1:last], false, nil, nil
 	}

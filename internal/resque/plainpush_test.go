@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/goworker/goworker/internal/conn"
 )
 
-// manyOf are many plain jobs of queue q, the first of which has this number. Each has an id whose cancel its push lifts.
+// manyOf are many plain jobs of queue q, the first of which has this number. Each has an id, id and its number, whose cancel its push lifts.
 func manyOf(t *testing.T, types *Types, first int) *Bulk {
 	t.Helper()
 	b := &Bulk{Types: types}
@@ -21,7 +23,8 @@ func manyOf(t *testing.T, types *Types, first int) *Bulk {
 		if _, err := b.Encode("J", []any{i}); err != nil {
 			t.Fatal(err)
 		}
-		b.Beside(effect("ZREM", anyKey("resque:go:cancelled"), fmt.Sprint("id", i)))
+		b.SetText("id", fmt.Sprint("id", i))
+		b.Lift(New("").CancelledKey(), fmt.Sprint("id", i))
 		if err := b.Put(Place{Queue: "q"}); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +45,7 @@ func TestPushManyWithoutScript(t *testing.T) {
 	commands := func() (names []string) {
 		for i := range 3 {
 			a.Do(t, "DEL", "resque:queue:q", "resque:queues")
-			a.Do(t, "ZADD", "resque:go:cancelled", 1, fmt.Sprint("id", 100*i))
+			a.Do(t, "ZADD", "resque:go:cancelled", 1, fmt.Sprint("j:id", 100*i))
 			monitor := a.Monitor(t)
 			if i > 0 {
 				if types.key != "resque:queue:q" {
@@ -68,7 +71,7 @@ func TestPushManyWithoutScript(t *testing.T) {
 		return names
 	}
 	names := commands()
-	if !strings.Contains(names[0], "EVAL") || names[1] != "MULTI EXEC MULTI SADD RPUSH ZREM EXEC" || names[2] != "MULTI SADD RPUSH ZREM EXEC" {
+	if !strings.Contains(names[0], "EVAL") || names[1] != "MULTI EXEC MULTI SADD RPUSH EVAL EXEC" || names[2] != "MULTI SADD RPUSH ZREM EXEC" {
 		t.Errorf("commands %q", names)
 	}
 	small := &Bulk{Types: types}
@@ -133,13 +136,133 @@ func TestPushManyAfterAChange(t *testing.T) {
 			there := 0
 			if a.Text(t, "TYPE", "resque:queue:q") == "list" {
 				for _, job := range a.List(t, "LRANGE", "resque:queue:q", 0, -1) {
-					if strings.Contains(job, "[10") && len(job) > len(`{"class":"J","args":[100]}`) {
+					if len(job) == len(`{"class":"J","args":[1000],"id":"id1000"}`) {
 						there++
 					}
 				}
 			}
 			if want := map[bool]int{true: 2 * fewestPlain}[tt.there]; there != want {
 				t.Errorf("%d jobs are there, want %d", there, want)
+			}
+		})
+	}
+}
+
+// Many jobs that go without the script lift the cancels of their own ids and places and no others, however they hear of the ids.
+func TestPushManyLiftsCancels(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		queue   string
+		ids     func(i int) string
+		change  [][]any
+		refused bool // the script, or a command in it
+		eval    bool // the script is asked
+	}{
+		"as they are":                 {eval: true},
+		"many":                        {ids: func(i int) string { return fmt.Sprintf("%0200d", i) }, eval: true},
+		"escaped":                     {ids: func(i int) string { return fmt.Sprintf(`a"%d\`, i) }},
+		"beyond ASCII":                {ids: func(i int) string { return fmt.Sprintf("é%d\xff", i) }},
+		"in a MessagePack queue":      {queue: "msgpack:q"},
+		"without the right to LRANGE": {change: [][]any{{"ACL", "SETUSER", "u", "-lrange"}}, refused: true, eval: true},
+		"without the right to ZCARD":  {change: [][]any{{"ACL", "SETUSER", "u", "-zcard"}}, refused: true, eval: true},
+		"without the right to EVAL":   {change: [][]any{{"ACL", "SETUSER", "u", "-eval"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdmin(t)
+			a.Do(t, "ACL", "SETUSER", "u", "on", "nopass", "~*", "+@all")
+			if _, err := a.c.Do("AUTH", "u", ""); err != nil {
+				t.Fatal(err)
+			}
+			queue := tt.queue
+			if queue == "" {
+				queue = "q"
+			}
+			if tt.ids == nil {
+				tt.ids = func(i int) string { return fmt.Sprint("id", i) }
+			}
+			key := a.KeyOfCancelled()
+			types := new(Types)
+			types.permit(true)
+			push := func(first, jobs int) {
+				t.Helper()
+				b := &Bulk{Types: types}
+				for i := first; i < first+jobs; i++ {
+					if _, err := b.Encode("J", []any{i, `"id":"id1"}`}); err != nil {
+						t.Fatal(err)
+					}
+					if i%5 != 4 { // others have no id
+						b.SetText("id", tt.ids(i))
+						b.Lift(a.CancelledKey(), tt.ids(i))
+					}
+					if err := b.Put(Place{Queue: queue}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				types.prove(a.KeyOfQueue(queue))
+				types.proven = types.proven.Add(time.Hour)
+				if err := a.PushBulk(a.c, b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const before, jobs = 20, 1200                              // several pieces of the list
+			if err := a.Push(a.c, "other", []byte("{}")); err != nil { // so that Redis knows the script of pushes
+				t.Fatal(err)
+			}
+			push(0, before)
+			for _, command := range tt.change {
+				a.Do(t, command[0].(string), command[1:]...)
+			}
+			var stay []string
+			for i := range before + jobs + 10 {
+				byID, byPlace := CancelledBoth(queue, tt.ids(i))
+				a.Do(t, "ZADD", key, 1, byID, 1, byPlace, 1, CancelledPlace("other", tt.ids(i)))
+				stay = append(stay, CancelledPlace("other", tt.ids(i)))
+				if i < before || i >= before+jobs || i%5 == 4 {
+					stay = append(stay, byID, byPlace)
+				}
+			}
+			monitor := a.Monitor(t)
+			push(before, jobs)
+			var said []string
+			for _, c := range monitor.Commands() {
+				said = append(said, strings.ToUpper(c[0]))
+			}
+			if slices.Contains(said, "EVAL") != tt.eval || tt.eval && (said[len(said)-1] == "ZREM") != tt.refused {
+				t.Errorf("commands %q", said)
+			}
+			left := a.List(t, "ZRANGE", key, 0, -1)
+			slices.Sort(left)
+			slices.Sort(stay)
+			if !slices.Equal(left, stay) {
+				t.Errorf("%d entries are left, want %d", len(left), len(stay))
+			}
+			if n := a.Int(t, "LLEN", a.KeyOfQueue(queue)); n != before+jobs {
+				t.Errorf("%d jobs", n)
+			}
+
+			// The next push names the ids, which costs Redis less where jobs are cancelled. Then the script is asked again.
+			byID, _ := CancelledBoth(queue, tt.ids(5000))
+			a.Do(t, "ZADD", key, 1, byID)
+			monitor = a.Monitor(t)
+			push(5000, before)
+			for _, c := range monitor.Commands() {
+				if strings.EqualFold(c[0], "EVAL") {
+					t.Error("the script is asked again at once")
+				}
+			}
+			if a.Text(t, "ZSCORE", key, byID) != "" {
+				t.Error("a cancel was not lifted")
+			}
+			types.cancelled = types.cancelled.Add(-typesFor)
+			a.Do(t, "DEL", key)
+			monitor = a.Monitor(t)
+			push(6000, before)
+			said = said[:0]
+			for _, c := range monitor.Commands() {
+				said = append(said, strings.ToUpper(c[0]))
+			}
+			if slices.Contains(said, "EVAL") != tt.eval {
+				t.Errorf("later commands %q", said)
 			}
 		})
 	}
@@ -192,12 +315,17 @@ func (r *replied) Do(command string, _ ...any) (any, error) {
 // A transaction that EXEC has given up is over: its connection serves on, so that the script says what was wrong.
 func TestTransactionGivenUp(t *testing.T) {
 	t.Parallel()
+	rpush := func(p *conn.Pipe) {
+		p.Command("RPUSH", 2)
+		p.Text("q")
+		p.Text("j")
+	}
 	c := &replied{replies: []any{"OK", "QUEUED", redis.Error("EXECABORT Transaction discarded because of: OOM no memory")}}
-	if _, begun, refused, err := transaction(c, []any{"RPUSH", "q", "j"}); !begun || refused == nil || err != nil || len(c.said) > 0 {
+	if _, begun, refused, err := transaction(c, rpush); !begun || refused == nil || err != nil || len(c.said) > 0 {
 		t.Errorf("begun %t, refused %v, error %v; then %q", begun, refused, err, c.said)
 	}
 	c = &replied{replies: []any{"OK", "QUEUED", redis.Error("NOPERM no exec")}}
-	if _, begun, refused, err := transaction(c, []any{"RPUSH", "q", "j"}); !begun || refused == nil || err != nil || !slices.Equal(c.said, []string{"DISCARD"}) {
+	if _, begun, refused, err := transaction(c, rpush); !begun || refused == nil || err != nil || !slices.Equal(c.said, []string{"DISCARD"}) {
 		t.Errorf("begun %t, refused %v, error %v; then %q", begun, refused, err, c.said)
 	}
 }
@@ -245,7 +373,6 @@ func TestPushTogetherWithoutScript(t *testing.T) {
 func TestBulkIsUsedAgain(t *testing.T) {
 	w := newWire(t)
 	b, types := new(Bulk), new(Types)
-	zrem := Command("ZREM", w.s.ScheduleKey()).Soft()
 	const jobs = 100
 	push := func() {
 		b.Reset()
@@ -254,7 +381,8 @@ func TestBulkIsUsedAgain(t *testing.T) {
 			if _, err := b.Encode("C", nil); err != nil {
 				t.Fatal(err)
 			}
-			b.Beside(zrem.With("a", "b"))
+			b.SetText("id", "a")
+			b.Lift(w.s.CancelledKey(), "a")
 			w.must(b.Put(Place{Queue: "low"}))
 		}
 		w.must(w.s.PushBulk(w.c, b))

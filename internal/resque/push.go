@@ -139,10 +139,10 @@ func (s Store) plainArgs(b *Bulk) []any {
 	for _, q := range b.queues {
 		args = append(args, s.KeyOfQueue(q.name))
 	}
-	if b.aside.verb == "" && b.hashes == nil {
+	if lifted := b.lifted(); lifted == 0 && b.hashes == nil {
 		args = append(args, "")
 	} else {
-		args = slices.Grow(b.besideArgs(args), 2*len(b.queues)+len(b.jobs))
+		args = slices.Grow(b.besideArgs(args, lifted), 2*len(b.queues)+len(b.jobs))
 	}
 	for i := range b.queues {
 		q := &b.queues[i]
@@ -164,9 +164,9 @@ func (s Store) plainArgs(b *Bulk) []any {
 
 // besideArgs appends what plain jobs have beside them: its keys behind the queues, then new hashes, then '~', how many
 // values follow, and these, or ”.
-func (b *Bulk) besideArgs(args []any) []any {
-	if b.aside.verb != "" {
-		args = append(args, b.aside.keys[0].name)
+func (b *Bulk) besideArgs(args []any, lifted int) []any {
+	if lifted > 0 {
+		args = append(args, b.cancelled.name)
 	}
 	if b.hashes != nil {
 		keys, values := b.hashes.args()
@@ -175,15 +175,13 @@ func (b *Bulk) besideArgs(args []any) []any {
 	} else {
 		args[1] = len(args) - 2
 	}
-	if b.aside.verb == "" {
+	if lifted == 0 {
 		return append(args, "")
 	}
-	args = append(args, "~", 0, b.aside.verb[1:])
-	count := len(args) - 2
+	args = append(slices.Grow(args, 3+lifted), "~", 1+lifted, "ZREM")
 	for i := range b.units {
-		args = append(args, b.units[i].aside...)
+		args = b.liftArgs(args, b.units[i].lifts)
 	}
-	args[count] = len(args) - count - 1
 	return args
 }
 
@@ -428,8 +426,8 @@ func (s Store) room(c *rowCall, b *Bulk, n int) {
 		c.argv = slices.Grow(c.argv, n)[:len(c.argv)+n]
 		c.Arg(tail...)
 	}
-	for args := range slices.Chunk(u.aside, runRow) {
-		c.row(Effect{verb: b.aside.verb, keys: b.aside.keys, args: args}, nil)
+	for lifts := range slices.Chunk(u.lifts, runRow/2) {
+		c.row(effect("~ZREM", b.cancelled, b.liftArgs(nil, lifts)...), nil)
 	}
 	c.argv[first-1] = len(c.argv) - first
 }

@@ -116,9 +116,9 @@ func TestBulkAddRefuses(t *testing.T) {
 	}
 }
 
-// Soft effects beside plain jobs are one command for up to a thousand of them, and come after the push. Beside a
-// guarded job they are written only if that is pushed.
-func TestPushBeside(t *testing.T) {
+// The cancels of plain jobs are lifted by one command for up to five hundred of them, after the push. That of a
+// guarded job is lifted only if the job is pushed.
+func TestPushLifts(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	for name, test := range map[string]struct {
@@ -129,9 +129,9 @@ func TestPushBeside(t *testing.T) {
 		stays bool
 	}{
 		"one":     {jobs: 1, zrems: 1},
-		"many":    {jobs: 2500, zrems: 3},
+		"many":    {jobs: 2500, zrems: 5},
 		"queues":  {jobs: 10, place: func(n int) Place { return Place{Queue: fmt.Sprint("q", n%2)} }, zrems: 1},
-		"delayed": {jobs: 1200, place: func(int) Place { return Place{Queue: "q", At: noon.Add(10 * 365 * 24 * time.Hour)} }, zrems: 2},
+		"delayed": {jobs: 1200, place: func(int) Place { return Place{Queue: "q", At: noon.Add(10 * 365 * 24 * time.Hour)} }, zrems: 3},
 		"both": {jobs: 4, place: func(n int) Place {
 			return Place{Queue: "q", At: noon.Add(time.Duration(n%2) * 10 * 365 * 24 * time.Hour)}
 		}, zrems: 1},
@@ -143,16 +143,16 @@ func TestPushBeside(t *testing.T) {
 		b := new(Bulk)
 		for n := range test.jobs {
 			id := fmt.Sprint(n)
-			w.do("ZADD", w.s.KeyOfCancelled(), 1, CancelledID(id))
 			if _, err := b.Encode("A", []any{n}); err != nil {
 				t.Fatal(err)
 			}
 			b.SetText("id", id)
-			b.Beside(w.s.Uncancelled(CancelledID(id)))
+			b.Lift(w.s.CancelledKey(), id)
 			place := Place{Queue: "q"}
 			if test.place != nil {
 				place = test.place(n)
 			}
+			w.do("ZADD", w.s.KeyOfCancelled(), 1, CancelledID(id), 1, CancelledPlace(place.Queue, id))
 			w.must(b.Put(place, test.g...))
 		}
 		w.do("ZADD", w.s.KeyOfCancelled(), 1, "j:other")
@@ -161,7 +161,7 @@ func TestPushBeside(t *testing.T) {
 		pushed := w.server.Int(t, "LLEN", w.s.KeyOfQueue("q")) + w.server.Int(t, "LLEN", w.s.KeyOfQueue("q0")) +
 			w.server.Int(t, "LLEN", w.s.KeyOfQueue("q1")) + w.server.Int(t, "ZCARD", w.s.KeyOfSchedule())
 		left := w.server.Int(t, "ZCARD", w.s.KeyOfCancelled())
-		if want := map[bool]int{false: test.jobs}[test.stays]; pushed != want || left != 1+test.jobs-want {
+		if want := map[bool]int{false: test.jobs}[test.stays]; pushed != want || left != 1+2*(test.jobs-want) {
 			t.Errorf("%s: %d of %d jobs were pushed, %d entries are left", name, pushed, test.jobs, left)
 		}
 		stats := w.server.Text(t, "INFO", "commandstats")
@@ -171,14 +171,14 @@ func TestPushBeside(t *testing.T) {
 	}
 	w.spoil(w.s.KeyOfCancelled())
 	b := new(Bulk)
-	b.Beside(w.s.Uncancelled("j:a"))
+	b.Lift(w.s.CancelledKey(), "a")
 	w.must(b.PutRaw([]byte("x"), Place{Queue: "spoiled"}))
 	w.must(w.s.PushBulk(w.c, b))
 	w.same("pushed beside a key of another type", 1, w.server.Int(t, "LLEN", w.s.KeyOfQueue("spoiled")))
 	w.do("CONFIG", "SET", "maxmemory", 1)
 	w.do("DEL", w.s.KeyOfCancelled())
 	b = new(Bulk)
-	b.Beside(w.s.Uncancelled("j:a"))
+	b.Lift(w.s.CancelledKey(), "a")
 	w.must(b.PutRaw([]byte("x"), Place{Queue: "spoiled"}))
 	if w.s.PushBulk(w.c, b) == nil {
 		t.Error("a push was taken without memory")

@@ -45,8 +45,7 @@ func (t *Together) Len() int { return len(t.of) }
 
 // goesWith reports whether the job of another call can be pushed by the script that pushes those of b.
 func (b *Bulk) goesWith(other *Bulk) bool {
-	aside := b.aside.verb == "" || other.aside.verb == "" || b.aside.verb == other.aside.verb && b.aside.keys[0] == other.aside.keys[0]
-	return aside && b.rows == other.rows && isOwn(&b.queues[0]) == isOwn(&other.queues[0])
+	return b.rows == other.rows && isOwn(&b.queues[0]) == isOwn(&other.queues[0])
 }
 
 func isOwn(q *bulkQueue) bool { return queues.IsOwn(q.name) }
@@ -54,9 +53,6 @@ func isOwn(q *bulkQueue) bool { return queues.IsOwn(q.name) }
 // join adds the only job of another call.
 func (b *Bulk) join(other *Bulk) {
 	b.buf = append(b.buf[:b.end], other.buf[:other.end]...)
-	if b.aside.verb == "" {
-		b.aside = other.aside
-	}
 	if other.hashes != nil {
 		for i := range other.hashes.groups {
 			g := &other.hashes.groups[i]
@@ -67,6 +63,9 @@ func (b *Bulk) join(other *Bulk) {
 	}
 	u := other.units[0]
 	u.queue, u.at = b.queue(other.queues[0].name), other.jobs[0].at
+	if len(u.lifts) > 0 {
+		b.Lift(other.cancelled, u.lifts[0].id)
+	}
 	b.take(u)
 }
 

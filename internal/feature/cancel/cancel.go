@@ -26,7 +26,7 @@ const askWithin = time.Second
 
 // New makes the feature.
 func New(d outcome.Deps) outcome.Feature {
-	f := &feature{deps: d, uncancelled: d.Store.Uncancelled()}
+	f := &feature{deps: d, cancelled: d.Store.CancelledKey()}
 	return outcome.Feature{
 		Name:  "cancel",
 		Drops: true,
@@ -53,8 +53,8 @@ type feature struct {
 	outcome.None
 	deps outcome.Deps
 
-	uncancelled resque.Effect       // without entries
-	set         atomic.Pointer[set] // nil: no job is cancelled. Written by read, in the poller's goroutine
+	cancelled resque.Key
+	set       atomic.Pointer[set] // nil: no job is cancelled. Written by read, in the poller's goroutine
 }
 
 // set is the set of cancelled jobs as it was read.
@@ -227,8 +227,7 @@ func (f *feature) Settle(j *outcome.Job, o *outcome.Outcome) {
 // enqueue takes a cancel back that is still there of an earlier job with the id that the program chose.
 func (f *feature) enqueue(p *outcome.Push) error {
 	if p.Chosen {
-		id, place := resque.CancelledBoth(p.Queue, p.ID)
-		p.Beside = append(p.Beside, f.uncancelled.With(id, place))
+		p.Lifts = f.cancelled
 	}
 	return nil
 }

@@ -281,10 +281,10 @@ func TestReadFails(t *testing.T) {
 // Only a job whose id the program chose takes a cancel back.
 func TestEnqueue(t *testing.T) {
 	b := setup(t)
-	for chosen, want := range map[bool]int{false: 0, true: 1} {
+	for chosen, want := range map[bool]string{false: "", true: "resque:go:cancelled"} {
 		p := &outcome.Push{Queue: "q", Name: "A", ID: "a", Chosen: chosen}
-		if err := b.Enqueue(p); err != nil || len(p.Beside) != want {
-			t.Errorf("chosen %v: %v, %v", chosen, p.Beside, err)
+		if err := b.Enqueue(p); err != nil || p.Lifts.String() != want {
+			t.Errorf("chosen %v: %v, %v", chosen, p.Lifts, err)
 		}
 	}
 }
