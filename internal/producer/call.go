@@ -120,10 +120,11 @@ func (c *Client) Free(call *Call) {
 	clear(call.names)
 	call.bulk.Reset()
 	call.rider = rider{done: done}
-	if call.receipts = call.receipts[:0]; cap(call.receipts) > mostReceipts {
-		call.receipts = nil
+	call.receipts, call.names = call.receipts[:0], call.names[:0]
+	if cap(call.receipts) > mostReceipts {
+		call.receipts, call.names = nil, nil
 	}
-	call.set, call.queue, call.own, call.names, call.clock = nil, "", "", nil, nil
+	call.set, call.queue, call.own, call.clock = nil, "", "", nil
 	c.Spares.calls.Put(call)
 }
 
@@ -161,8 +162,11 @@ func (c *Call) Add(p *outcome.Push) error {
 		}
 	}
 	if c.keep {
-		if c.names == nil && c.jobs <= 1 {
+		if c.names == nil {
 			c.names = c.oneName[:0]
+		}
+		if len(c.names) == 0 && c.jobs > 1 {
+			c.names = slices.Grow(c.names, c.jobs)
 		}
 		c.names = append(c.names, p.Name)
 	}
