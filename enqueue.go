@@ -115,6 +115,7 @@ type EnqueueOption interface{ enqueue(*enqueueOptions) }
 // enqueueOptions are the options of one job, or those for all enqueued jobs of a class.
 type enqueueOptions struct {
 	setting.Mistakes
+	option EnqueueOption    // that is being added
 	to     outcome.Optioned // gets the options of the features
 	class  *outcome.Class   // of a job whose class is not registered here
 	named  bool             // the job gets an id
@@ -189,6 +190,7 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asS
 		if opt == nil {
 			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
 		}
+		o.option = opt
 		opt.enqueue(o)
 	}
 	if step == nil && p.Options.Empty() {

@@ -29,19 +29,20 @@ type ownID string
 
 func (id ownID) enqueue(to *enqueueOptions) {
 	to.named = true
-	id.check(&to.Mistakes, "the job's id")
+	id.check(&to.Mistakes, "the job's id", to.option)
 	to.id = string(id)
 }
 
 func (id ownID) workflow(to *workflowOptions) {
-	id.check(&to.Mistakes, "the workflow's id")
+	id.check(&to.Mistakes, "the workflow's id", id)
 	to.ID = string(id)
 }
 
 func (id ownID) String() string { return fmt.Sprintf("WithID(%q)", string(id)) }
 
-func (id ownID) check(m *setting.Mistakes, what string) {
-	m.Once(what, id)
+// check checks the id, which the option has.
+func (id ownID) check(m *setting.Mistakes, what string, option any) {
+	m.Once(what, option)
 	if id == "" {
 		m.Wrong(`WithID(""): the id is empty; give one, or leave it out to have one made up`)
 	}

@@ -24,7 +24,7 @@ func TestPushSaysWhoChoseTheID(t *testing.T) {
 	}
 }
 
-// The jobs of a call use the same room one after the other, so that an id costs one allocation: that of its option.
+// The jobs of a call use the same room one after the other, so that an id costs no allocation but that of its option.
 func TestPushUsesItsRoomAgain(t *testing.T) {
 	item := Item{NewJob("q", "C"), []EnqueueOption{WithID("a")}}
 	p, o := new(outcome.Push), new(enqueueOptions)
@@ -34,7 +34,7 @@ func TestPushUsesItsRoomAgain(t *testing.T) {
 		}
 		p.Fields = append(p.Fields, payload.Field{})
 	})
-	if n > 1 {
+	if n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
