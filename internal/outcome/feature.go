@@ -52,11 +52,11 @@ type Feature struct {
 	// nil: the job cannot have it. Of that policy only Settle is called. Join may add to Job.Fields, and else changes nothing.
 	Join func(j *Job) Policy
 
-	// Enqueue adds to a job that is about to be pushed. It is called for every job that has an id or an option, or whose class has an
-	// option, so it first asks whether that is the feature's. With EnqueueAll it is called for all others too. With an error the job
-	// is not pushed.
-	Enqueue    func(p *Push) error
-	EnqueueAll bool
+	// Enqueue adds to a job that is about to be pushed. It is called for every job that has an option, or whose class has one, so it
+	// first asks whether that is the feature's. With EnqueueNamed it is called for all others with an id too, and with EnqueueAll for all
+	// others. With an error the job is not pushed.
+	Enqueue                  func(p *Push) error
+	EnqueueNamed, EnqueueAll bool
 
 	// Watch are the keys whose changes the feature hears of, in a daemon.
 	Watch []Watched

@@ -100,8 +100,10 @@ func (p *Push) Plain() bool {
 // being pushed.
 func (s *Set) Enqueue(p *Push) error {
 	asked := s.enqueue
-	if p.ID == "" && p.Options == nil && (p.Class == nil || len(p.Class.options.all) == 0) {
-		asked = s.enqueueAll
+	if p.Options == nil && (p.Class == nil || len(p.Class.options.all) == 0) {
+		if asked = s.enqueueAll; p.ID != "" {
+			asked = s.enqueueNamed
+		}
 	}
 	for _, enqueue := range asked {
 		if err := enqueue(p); err != nil {

@@ -33,8 +33,9 @@ type Set struct {
 	watchers  []func(*Job, *Outcome)
 	watched   []Watched
 
-	enqueue    []func(*Push) error
-	enqueueAll []func(*Push) error // of jobs without any option
+	enqueue      []func(*Push) error
+	enqueueNamed []func(*Push) error // of jobs with nothing but an id
+	enqueueAll   []func(*Push) error // of jobs without that
 }
 
 // Time is the fleet's clock: Redis's, as of the last renewal of the lease.
@@ -72,6 +73,9 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 			s.enqueue = append(s.enqueue, f.Enqueue)
 			if f.EnqueueAll {
 				s.enqueueAll = append(s.enqueueAll, f.Enqueue)
+			}
+			if f.EnqueueAll || f.EnqueueNamed {
+				s.enqueueNamed = append(s.enqueueNamed, f.Enqueue)
 			}
 		}
 		switch {

@@ -737,12 +737,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Features add to a push in their order, to one without options only those that add to all, and they are closed once.
+// Features add to a push in their order, to one without options only those that add to such, and they are closed once.
 func TestEnqueueAndClose(t *testing.T) {
 	t.Parallel()
 	closed := 0
 	add := func(name string) Feature {
-		return Feature{Name: name, Close: func() { closed++ }, EnqueueAll: name == "b", Enqueue: func(p *Push) error {
+		return Feature{Name: name, Close: func() { closed++ }, EnqueueAll: name == "b", EnqueueNamed: name == "c", Enqueue: func(p *Push) error {
 			if p.Name == name {
 				return errors.New("not for " + name)
 			}
@@ -750,28 +750,30 @@ func TestEnqueueAndClose(t *testing.T) {
 			return nil
 		}}
 	}
-	b := setup(t, add("a"), Feature{Name: "none"}, add("b"))
+	b := setup(t, add("a"), Feature{Name: "none"}, add("b"), add("c"))
 	with := new(Class)
 	Put(with, 1)
-	for what, p := range map[string]*Push{"bare": {}, "of a bare class": {Class: new(Class)}, "id": {ID: "x"}, "options": {Options: new(Options)}, "class": {Class: with}} {
+	for what, p := range map[string]*Push{"bare": {}, "of a bare class": {Class: new(Class)}, "id": {ID: "x"}, "id and no class option": {ID: "x", Class: new(Class)}, "options": {Options: new(Options)}, "class": {Class: with}} {
 		err := b.Enqueue(p)
 		var names []string
 		for _, f := range p.Fields {
 			names = append(names, f.Name)
 		}
-		want := []string{"a", "b"}
+		want := []string{"a", "b", "c"}
 		if strings.Contains(what, "bare") {
+			want = want[1:2]
+		} else if strings.Contains(what, "id") {
 			want = want[1:]
 		}
 		if err != nil || !slices.Equal(names, want) {
 			t.Errorf("%s: %q %v", what, names, err)
 		}
 	}
-	if refused := (&Push{ID: "x", Name: "b"}); b.Enqueue(refused) == nil || len(refused.Fields) != 1 {
+	if refused := (&Push{ID: "x", Name: "b"}); b.Enqueue(refused) == nil || len(refused.Fields) != 0 {
 		t.Errorf("refused by b: %+v", refused)
 	}
 	b.Close()
-	if closed != 2 {
+	if closed != 3 {
 		t.Errorf("%d closed", closed)
 	}
 }

@@ -43,8 +43,9 @@ func New(d outcome.Deps) outcome.Feature {
 			}
 			return 1
 		},
-		Enqueue: f.enqueue,
-		Watch:   []outcome.Watched{{Key: d.Store.KeyOfCancelled(), Read: f.read}},
+		Enqueue:      f.enqueue,
+		EnqueueNamed: true,
+		Watch:        []outcome.Watched{{Key: d.Store.KeyOfCancelled(), Read: f.read}},
 	}
 }
 
