@@ -12,7 +12,7 @@ const hexDigits = "0123456789abcdef"
 func appendString(dst []byte, s string, style Style, bad string) []byte {
 	dst = append(dst, '"')
 	start := 0 // everything before it is written
-	for i := 0; i < len(s); {
+	for i := asIsUpTo(s); i < len(s); {
 		if asIs[s[i]] {
 			i++
 			continue
@@ -34,6 +34,24 @@ func appendString(dst []byte, s string, style Style, bad string) []byte {
 	}
 	dst = append(dst, s[start:]...)
 	return append(dst, '"')
+}
+
+// asIsUpTo returns how many of the first bytes of a text stand for themselves in either style, as far as eight at a time say. A byte of zero is found
+// by what it borrows when 1 is taken from it, and each of the others by a difference that is zero.
+func asIsUpTo(s string) (n int) {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(s); n += 8 {
+		b := s[n : n+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		ampersand := (w | ('"'^'&')*ones) ^ '&'*ones // or a quote
+		greater := (w | ('<'^'>')*ones) ^ '>'*ones   // or less
+		backslash := w ^ '\\'*ones
+		found := w | (w-' '*ones)&^w | (ampersand-ones)&^ampersand | (greater-ones)&^greater | (backslash-ones)&^backslash
+		if found&tops != 0 { // the first is beyond ASCII, the second a control character
+			return n
+		}
+	}
+	return n
 }
 
 // asIs are the bytes that stand for themselves in either style.
