@@ -68,8 +68,75 @@ func (e *encoder) value(v any, level int) error {
 	case int:
 		e.buf = strconv.AppendInt(e.buf, int64(v), 10)
 		return nil
+	case int64:
+		e.buf = strconv.AppendInt(e.buf, v, 10)
+		return nil
+	case bool:
+		e.buf = strconv.AppendBool(e.buf, v)
+		return nil
+	case float64:
+		return e.float(v)
+	case []any:
+		if v != nil && level <= maxLevels {
+			return e.values(v, level)
+		}
+	case map[string]any:
+		if v != nil && level <= maxLevels {
+			return e.members(v, level)
+		}
 	}
 	return e.reflected(reflect.ValueOf(v), level)
+}
+
+// float writes a number as encoding/json does.
+func (e *encoder) float(f float64) error {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Errorf("JSON has no number %v; send null or a string in its place", f)
+	}
+	form := byte('f')
+	if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) {
+		form = 'e'
+	}
+	e.buf = strconv.AppendFloat(e.buf, f, form, -1, 64)
+	if n := len(e.buf); form == 'e' && e.buf[n-4] == 'e' && e.buf[n-2] == '0' { // e-09 is e-9
+		e.buf = append(e.buf[:n-2], e.buf[n-1])
+	}
+	return nil
+}
+
+func (e *encoder) values(list []any, level int) error {
+	e.buf = append(e.buf, '[')
+	for i, v := range list {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		if err := e.value(v, level+1); err != nil {
+			return err
+		}
+	}
+	e.buf = append(e.buf, ']')
+	return nil
+}
+
+func (e *encoder) members(object map[string]any, level int) error {
+	var some [16]string
+	keys := some[:0]
+	for k := range object {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	e.buf = append(e.buf, '{')
+	for i, k := range keys {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		e.buf = append(appendString(e.buf, k, e.style, replacement), ':')
+		if err := e.value(object[k], level+1); err != nil {
+			return err
+		}
+	}
+	e.buf = append(e.buf, '}')
+	return nil
 }
 
 var (
@@ -110,7 +177,9 @@ func (e *encoder) reflected(v reflect.Value, level int) error {
 		return e.list(v, level)
 	case reflect.Map:
 		return e.object(v, level)
-	case reflect.Float32, reflect.Float64:
+	case reflect.Float64:
+		return e.float(v.Float())
+	case reflect.Float32:
 		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf("JSON has no number %v; send null or a string in its place", f)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,41 @@ func TestEncodeErrors(t *testing.T) {
 
 // FuzzEncode holds both styles against encoding/json: of a string, of JSON
 // decoded to values, of a struct, and of raw JSON.
+// The values that need no reflection have the bytes that encoding/json gives them, at any depth.
+func TestEncodeAsTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	type (
+		list   []any
+		object map[string]any
+		number float64
+	)
+	values := []any{
+		nil, true, false, int64(math.MinInt64), int64(math.MaxInt64), "", "text", []any{}, []any(nil), map[string]any{}, map[string]any(nil), list{1, "a"}, object{"b": 1.5, "a": nil}, number(1e-7),
+	}
+	for _, f := range []float64{0, 1, 1.5, 0.1, 1e6, 1e20, 1e21, 1e22, 123456789012345678, 1e-6, 1e-7, 9.9e-7, 1e-10, 1.5e-9, 1e100, 1e-100, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1)} {
+		values = append(values, f, -f)
+	}
+	values = append(values, slices.Clone(values), map[string]any{"z": values[3], "a": slices.Clone(values), "é": map[string]any{"2": 1, "10": []any{map[string]any{"x": 1e-7}}}, "": false})
+	for _, v := range values {
+		got, err := EncodeValue(v, Plain)
+		want, _ := json.Marshal(v)
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%v is %s, %v; want %s", v, got, err, want)
+		}
+		job, err := Encode("C", []any{v}, Plain)
+		if err != nil || string(job) != `{"class":"C","args":[`+string(want)+`]}` {
+			t.Errorf("a job with %v is %s, %v", v, job, err)
+		}
+	}
+	itself := []any{nil}
+	itself[0] = map[string]any{"a": itself}
+	for _, v := range []any{math.NaN(), []any{math.Inf(1)}, map[string]any{"a": number(math.Inf(-1))}, map[string]any{"a": make(chan int)}, []any{func() {}}, itself} {
+		if got, err := EncodeValue(v, Plain); err == nil {
+			t.Errorf("%T is %s", v, got)
+		}
+	}
+}
+
 func FuzzEncode(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1.0,"<é&>\u2028\\u2028",null,{"b":{}}]}`, `"\\\u003c"`, "\u2028\u2029", "\xff", `\u003c`,

@@ -137,7 +137,7 @@ func Append(dst []byte, class string, args []any, style Style) ([]byte, error) {
 			return nil, fmt.Errorf("args[%d] of a job of class %s cannot be encoded: %w", i, class, err)
 		}
 		switch arg.(type) {
-		case nil, string, int:
+		case nil, string, int, int64, bool, float64:
 			continue // nothing in them nests
 		}
 		// The object and its list are two levels.
