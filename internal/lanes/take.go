@@ -196,9 +196,11 @@ func (l *Lanes) shown(q *queue, g *group, s resque.Shown, now time.Time, after f
 		l.abandoned = append(l.abandoned, g.Lanes)
 	}
 	blocked := !l.blocked(g.limits)
+	texts := make([]string, 0, 2*len(s.Ready)) // one piece of memory for most of them
 	for _, d := range s.Ready {
-		lane := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}
-		due := dueLane{lane, lane.LimitTexts(), d.Turn}
+		lane, before := resque.Lane{Queue: g.Queue, Shared: g.Shared, Own: d.Own}, len(texts)
+		texts = lane.AppendLimitTexts(texts)
+		due := dueLane{lane, texts[before:len(texts):len(texts)], d.Turn}
 		if blocked = blocked && !due.open(l); !l.skipped[lane].IsZero() {
 			g.size--
 		}

@@ -90,6 +90,17 @@ func NewLane(queue string, limits ...Limit) Lane {
 	return Lane{queue, strings.Join(slices.Compact(shared), ","), strings.Join(slices.Compact(own), ",")}
 }
 
+// KeyedLanes returns what gives the lanes of a queue's jobs that are held to one limit, by its key. What their names share is written once.
+func KeyedLanes(queue string, limit Limit) func(key string) Lane {
+	limit.Keyed, limit.Key = true, ""
+	of := NewLane(queue, limit)
+	return func(key string) Lane {
+		lane := of
+		lane.Own += url.QueryEscape(key)
+		return lane
+	}
+}
+
 // sign is the text of a limit in Lane.Shared. A keyed limit leaves only its name there: the lanes
 // share that this limit sorted them.
 func (l Limit) sign() string {
@@ -115,9 +126,10 @@ func (l Lane) Limits() (limits []Limit) {
 
 // LimitTexts returns what Limits does, each as Limit.String has it. It is so small that the compiler has the texts of a caller
 // who does not keep them in no memory of their own.
-func (l Lane) LimitTexts() []string { return l.limitTexts(make([]string, 0, 4)) }
+func (l Lane) LimitTexts() []string { return l.AppendLimitTexts(make([]string, 0, 4)) }
 
-func (l Lane) limitTexts(texts []string) []string {
+// AppendLimitTexts appends them.
+func (l Lane) AppendLimitTexts(texts []string) []string {
 	for _, names := range [2]string{l.Shared, l.Own} {
 		for text := range strings.SplitSeq(names, ",") {
 			if text != "" && countsOf(text) {

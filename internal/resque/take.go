@@ -253,10 +253,15 @@ func shown(look any, now int64) (s Shown) {
 	}
 	if len(list) == 4 {
 		s.Ready = make([]ReadyLane, len(turns))
-		first := turn(list[2])
+		var all strings.Builder // one piece of memory for all names
 		for i := range turns {
 			own, _ := turns[i].([]byte)
-			s.Ready[i] = ReadyLane{string(own), first + int64(i)}
+			all.Write(own)
+		}
+		first, names := turn(list[2]), all.String()
+		for i := range turns {
+			own, _ := turns[i].([]byte)
+			s.Ready[i], names = ReadyLane{names[:len(own)], first + int64(i)}, names[len(own):]
 		}
 		s.Next = turn(list[3])
 		return s

@@ -59,8 +59,9 @@ type classLanes struct {
 	read   bool // they must be read: the limits of each are its own
 	keyed  int  // how many limits have a key
 	limits []Limit
-	lane   resque.Lane            // of all of them, if no limit has a key
-	lanes  map[string]resque.Lane // by the key, if one has
+	lane   resque.Lane                  // of all of them, if no limit has a key
+	lanes  map[string]resque.Lane       // by the key, if one has
+	byKey  func(key string) resque.Lane // the lane by the key of the only limit; nil: there are several, or it has none
 }
 
 func (b *batch) lane(raw []byte) resque.Lane {
@@ -102,10 +103,15 @@ func (b *batch) lane(raw []byte) resque.Lane {
 		}
 	}
 	lane, ok := c.lanes[key]
-	if !ok {
+	switch {
+	case ok:
+		return lane
+	case c.byKey != nil && key != "":
+		lane = c.byKey(shortKey(key))
+	default:
 		lane, key = c.on(b.queue, args)
-		c.lanes[key] = lane
 	}
+	c.lanes[key] = lane
 	return lane
 }
 
@@ -144,6 +150,9 @@ func (b *batch) class(name []byte) *classLanes {
 		c.lane, _ = c.on(b.queue, nil)
 	case c.keyed == 1:
 		c.lanes = make(map[string]resque.Lane)
+		if l := c.limits[0]; len(c.limits) == 1 {
+			c.byKey = resque.KeyedLanes(b.queue, resque.Limit{Kind: l.Kind, Name: l.Name})
+		}
 	}
 	return c
 }
