@@ -49,7 +49,7 @@ ahead, last = tonumber(ahead or 0), tonumber(last or 0)
 local now = time[1] * 1000000 + time[2] + ahead
 if now < last then ahead, now = ahead + last - now, last end
 
-local byte, floor, min, max = string.byte, math.floor, math.min, math.max
+local byte, sub, floor, min, max, call = string.byte, string.sub, math.floor, math.min, math.max, redis.call
 local early, lost, numbers = 5000, {}, {}
 local function readNumbers(name, slots, own) -- once for all keys
   if numbers[name] then return unpack(numbers[name]) end
@@ -248,10 +248,10 @@ local function spreads() -- whether one job of each lane is enough, and no limit
 end
 local holders = {} -- by limit, where jobs are spread: who has got a slot, a name or a list
 local function spread(set) -- pops the first job of each lane
-  local first, before, head, tail, places, spot, names, lanes = set.first, set.before, set.head, set.tail, set.places, 1, {}, 0
+  local first, before, head, tail, places, spot, gone, names, lanes = set.first, set.before, set.head, set.tail, set.places, 1, set.gone, {}, 0
   while lanes < set.many and count < 2 * want and left > 0 do
     local payload, of = try(first + lanes, 'LPOP'), byte(places, spot)
-    local own = string.sub(KEYS[first + lanes], before)
+    local own = sub(KEYS[first + lanes], before)
     lanes = lanes + 1
     names[lanes] = own
     if payload then
@@ -273,7 +273,7 @@ local function spread(set) -- pops the first job of each lane
   existing(first, first + lanes, 50, function(from, to, some) -- most are empty now
     for list = from, to do
       local name = names[list - first + 1]
-      if some == 0 or redis.call('EXISTS', KEYS[list]) == 0 then set.gone[#set.gone + 1] = name
+      if some == 0 or call('EXISTS', KEYS[list]) == 0 then gone[#gone + 1] = name
       else set.set[#set.set + 1], set.set[#set.set + 2] = written(math.ceil(now) + list - first + 1), name end
     end
   end)
@@ -342,7 +342,7 @@ end
 for at, has in pairs(holders) do
   local l = limits[at]
   local key = KEYS[l.none and l.key + at or l.key]
-  if type(has) == 'table' then redis.call('SADD', key, unpack(has)) else redis.call('SADD', key, has) end
+  if type(has) == 'table' then call('SADD', key, unpack(has)) else call('SADD', key, has) end
 end
 for i = 1, #limits do
   local l = limits[i]
@@ -352,8 +352,9 @@ end
 if count > 0 then redis.call('HSET', record, unpack(fields)) end
 
 local full, shown, waiting = {}, {}, {}
-for i, l in ipairs(limits) do
-  if usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(nextLook(l)) end
+for i = 1, #limits do
+  local l = limits[i]
+  if (l.room or 0) < 1 and usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(nextLook(l)) end
 end
 for i = 1, number() do
   local key, most, each = number(), number(), arg() == '1'
