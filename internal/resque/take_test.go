@@ -572,3 +572,57 @@ func TestLeaveLaneAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Where there are as many lanes as jobs are wanted, each gives one, and what is left and shown is the same whether limits are far from used up or near.
+func TestTakeFromManyLanes(t *testing.T) {
+	t.Parallel()
+	const all, want = 60, 55
+	name := func(i int) string { return fmt.Sprintf("k%02d", i) }
+	for _, number := range []int{2*want + 1, 2 * want, 1} {
+		w := newWire(t)
+		w.must(w.s.Enter(w.c, someProcess("p"), lease, noon))
+		each := Limit{Kind: LimitRunning, Name: "Mail", Keyed: true}
+		w.do("HSET", w.s.limits(), each.Spec(), number)
+		var jobs []string
+		var lanes []Lane
+		for i := range all {
+			jobs = append(jobs, name(i)+":1")
+			lanes = append(lanes, byTenant(each)(name(i)+":"))
+		}
+		w.push("low", append(jobs, name(3)+":2", name(58)+":2")...)
+		w.sort("low", byTenant(each))
+		x := &Exchange{Process: "p", Epoch: 1, Last: 7, Take: &Take{Want: want, Lanes: lanes, Look: []Look{{lanes[0].Lanes(), 4}}, Queues: []string{"low"}}}
+		out := w.turn(x)
+		w.same("one of each", jobs[:want], payloads(out.Jobs))
+		for i, j := range out.Jobs {
+			w.same("ticket", int64(8+i), j.Ticket)
+			limit := j.Lane.Limits()[0]
+			w.same("the slot's", 1, w.server.Int(t, "SISMEMBER", w.s.slots(limit.String()), holder("p", j.Ticket)))
+			w.same("the record's", lanePrefix(*j.Lane)+string(j.Payload), w.server.Text(t, "HGET", w.s.inflight("p"), strconv.FormatInt(j.Ticket, 10)))
+		}
+		w.same("lanes whose jobs wait, and then the one that was asked and has another", []string{lanes[55].Own, lanes[56].Own, lanes[57].Own, lanes[58].Own, lanes[59].Own, lanes[3].Own},
+			w.server.List(t, "ZRANGE", w.s.turns(lanes[0].Lanes()), 0, -1))
+		// What is shown is the same with the turn of each.
+		look := func(turns bool) Shown {
+			out := w.turn(&Exchange{Process: "p", Epoch: 1, Last: 7 + want, Take: &Take{Turns: turns, Look: []Look{{lanes[0].Lanes(), 4}}, Queues: []string{"low"}}})
+			return out.Taken.Shown[0]
+		}
+		some, each4 := look(false), look(true)
+		w.same("how many lanes", each4.Lanes, some.Lanes)
+		w.same("the first one's turn", each4.Ready[0].Turn, some.Ready[0].Turn)
+		for i := range each4.Ready {
+			w.same("lane", each4.Ready[i].Own, some.Ready[i].Own)
+		}
+		w.do("ZADD", w.s.turns(lanes[0].Lanes()), "XX", 8e15, lanes[56].Own, 9e15, lanes[57].Own, 9e15, lanes[58].Own, 9e15, lanes[59].Own, 9e15, lanes[3].Own)
+		some, each4 = look(false), look(true)
+		w.same("only one's turn has come", 1, len(some.Ready))
+		w.same("the others later", each4, some)
+
+		w.do("DEL", w.s.lane(lanes[55]))
+		w.do("SET", w.s.lane(lanes[55]), "x")
+		x.Last, x.Take = 7+want, &Take{Want: 3, Lanes: lanes[55:]}
+		out = w.turn(x)
+		w.same("none from a key of another type", "k56:1", payloads(out.Jobs)[0])
+		w.same("which is named", w.s.lane(lanes[55]), out.Taken.Broken[0].Key)
+	}
+}

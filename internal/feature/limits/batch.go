@@ -45,6 +45,9 @@ const (
 	fewArgs      = 8
 )
 
+// keptLanes is how many lanes of a class are kept for the jobs behind, where one costs little: of many keys hardly any comes twice in a batch.
+const keptLanes = 64
+
 type batch struct {
 	table   *Table
 	queue   string
@@ -107,7 +110,9 @@ func (b *batch) lane(raw []byte) resque.Lane {
 	case ok:
 		return lane
 	case c.byKey != nil && key != "":
-		lane = c.byKey(shortKey(key))
+		if lane = c.byKey(shortKey(key)); len(c.lanes) >= keptLanes {
+			return lane
+		}
 	default:
 		lane, key = c.on(b.queue, args)
 	}
