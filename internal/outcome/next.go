@@ -57,7 +57,7 @@ func (s *Set) place(j *Job, o *Outcome) {
 	case Lane:
 		o.Effects = append(o.Effects, s.store.ToLane(j.Reserved, *n.Lane)...)
 	case Schedule:
-		o.Effects = append(o.Effects, s.store.ScheduleAt(millis(n.At), j.Queue, n.Payload))
+		o.Add(resque.ToSchedule(s.schedule, millis(n.At), j.Queue, n.Payload))
 	case RubySchedule:
 		rows, _ := s.store.DelayPlain(second(n.At), j.Queue, n.Payload)
 		o.Effects = append(o.Effects, rows...)

@@ -81,6 +81,15 @@ type Outcome struct {
 	Log Log
 }
 
+// Add adds effects, whose list it keeps if they are the first: most ends with effects have one.
+func (o *Outcome) Add(effects []resque.Effect) {
+	if len(o.Effects) == 0 {
+		o.Effects = effects
+		return
+	}
+	o.Effects = append(o.Effects, effects...)
+}
+
 // Plain reports whether an acknowledgement is all that the outcome takes.
 func (o *Outcome) Plain() bool { return o.Counts == resque.CountsDone && len(o.Effects) == 0 }
 

@@ -19,6 +19,7 @@ import (
 // is safe for concurrent use once it is made, except for Observe and Watch, which come before.
 type Set struct {
 	store    resque.Store
+	schedule resque.Key // of the store
 	time     Time
 	settings Settings
 	classes  Classes
@@ -61,7 +62,7 @@ func New(d Deps, classes Classes, features ...func(Deps) Feature) *Set {
 	if d.Running == nil {
 		d.Running = func(func(*Job) bool) {}
 	}
-	s := &Set{store: d.Store, time: d.Time, settings: d.Settings, classes: classes, fields: make(map[string][]int)}
+	s := &Set{store: d.Store, schedule: d.Store.ScheduleKey(), time: d.Time, settings: d.Settings, classes: classes, fields: make(map[string][]int)}
 	for i, make := range features {
 		f := make(d)
 		s.features = append(s.features, f)

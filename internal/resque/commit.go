@@ -52,9 +52,14 @@ func (s Store) ResetDeaths(j Reserved) Effect {
 // ScheduleAt puts a job into our own schedule, to be pushed to its queue at a time in
 // milliseconds. The payload needs an id: two members that are equal are one job.
 func (s Store) ScheduleAt(at int64, queue string, payload []byte) Effect {
+	return ToSchedule(s.ScheduleKey(), at, queue, payload)[0]
+}
+
+// ToSchedule is ScheduleAt with the key of the schedule, as a list of one, which is one piece of memory.
+func ToSchedule(schedule Key, at int64, queue string, payload []byte) []Effect {
 	member := make([]byte, 0, len("100:")+len(queue)+len(payload))
 	member = append(append(strconv.AppendInt(member, int64(len(queue)), 10), ':'), queue...) // as JobPrefix
-	return effect("ZADD", zsetKey(s.KeyOfSchedule()), at, append(member, payload...))
+	return oneRow("ZADD", schedule, at, append(member, payload...))
 }
 
 // PushTail puts a payload behind all others in a queue.

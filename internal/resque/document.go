@@ -11,11 +11,16 @@ import (
 
 var noteScript = script("note")
 
+const (
+	resultSpace   = "go:result:"
+	progressSpace = "go:progress:"
+)
+
 // KeyOfResult is the document of a job: the hash that says what becomes of it.
-func (s Store) KeyOfResult(id string) string { return s.ns + "go:result:" + id }
+func (s Store) KeyOfResult(id string) string { return s.ns + resultSpace + id }
 
 // KeyOfProgress is how far a job says that it is, as JSON.
-func (s Store) KeyOfProgress(id string) string { return s.ns + "go:progress:" + id }
+func (s Store) KeyOfProgress(id string) string { return s.ns + progressSpace + id }
 
 // KeyOfJobLogs is the list of the log lines of a job that were captured.
 func (s Store) KeyOfJobLogs(id string) string { return s.ns + "go:logs:" + id }
@@ -23,7 +28,9 @@ func (s Store) KeyOfJobLogs(id string) string { return s.ns + "go:logs:" + id }
 // DocumentKeys returns the keys of a job's document, its progress and, if asked, its log lines. What uses them proves
 // the type of the document itself. The type of the other two is worth no refusal.
 func (s Store) DocumentKeys(id string, logs bool) []Key {
-	keys := []Key{anyKey(s.KeyOfResult(id)), anyKey(s.KeyOfProgress(id))}
+	both := s.ns + resultSpace + id + s.ns + progressSpace + id // one text, since each job with a result has these
+	first := len(s.ns) + len(resultSpace) + len(id)
+	keys := []Key{anyKey(both[:first]), anyKey(both[first:])}
 	if logs {
 		keys = append(keys, anyKey(s.KeyOfJobLogs(id)))
 	}
@@ -98,15 +105,15 @@ type EndOfDocument struct {
 	Note           // Begun are the fields to write
 	Headed  bool   // EndHead places stand before those in Begun, which Args fills
 	Process string // whose run it is
-	State   string
+	State   any    // a text
 	Over    bool
 	Try     string // "": the run is not recorded as a try
 }
 
 // Args are the arguments of the verb.
 func (e *EndOfDocument) Args() []any {
-	over, log := "", 0
-	var progress any = "" // a nil slice would be an allocation
+	log := 0
+	var over, progress any = "", "" // constants are no allocations, and a nil slice would be one
 	if e.Progress != nil {
 		progress = e.Progress
 	}

@@ -83,6 +83,21 @@ func effect(verb string, key Key, args ...any) Effect {
 	return Effect{verb: verb, keys: []Key{key}, args: args}
 }
 
+// row is an effect with room for its key and its arguments.
+type row struct {
+	effects [1]Effect
+	keys    [1]Key
+	args    [2]any
+}
+
+// oneRow is effect as a list of one, which takes one piece of memory. It has one or two arguments.
+func oneRow(verb string, key Key, args ...any) []Effect {
+	r := &row{keys: [1]Key{key}}
+	n := copy(r.args[:], args)
+	r.effects[0] = Effect{verb: verb, keys: r.keys[:], args: r.args[:n:n]}
+	return r.effects[:]
+}
+
 // Command is a command of Redis whose first argument is the key. Redis can prove the type of a key, but
 // not that a field is a number: a command that adds to one should be soft.
 func Command(name string, key Key, args ...any) Effect {

@@ -1,6 +1,9 @@
 package resque
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+)
 
 // featureEffects are effects of plain commands on a feature's own keys.
 func featureEffects(s Store) []Effect {
@@ -148,5 +151,28 @@ func TestCommitLeased(t *testing.T) {
 	_ = w.c.Close()
 	if _, err := w.s.CommitLeased(w.c, []Ended{{Place: "3:low2"}}); err == nil {
 		t.Error("no error on a closed connection")
+	}
+}
+
+// The effects of most ends are one piece of memory beside their texts, and a list that takes no other effect into it.
+func TestRowsOfOnePiece(t *testing.T) {
+	s := New("")
+	schedule, payload := s.ScheduleKey(), []byte(`{"class":"C","args":[]}`)
+	for name, c := range map[string]struct {
+		rows  func() []Effect
+		want  Effect
+		texts float64 // with those that are arguments
+	}{
+		"a lock":       {func() []Effect { return s.Released("l", "id") }, effect("HDEL", hashKey(s.KeyOfLock("l")), "id"), 2},
+		"the schedule": {func() []Effect { return ToSchedule(schedule, 1234, "q", payload) }, effect("ZADD", schedule, int64(1234), append([]byte("1:q"), payload...)), 3},
+	} {
+		var rows []Effect
+		if n := testing.AllocsPerRun(100, func() { rows = c.rows() }); n > 1+c.texts {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+		more := append(rows, Effect{verb: "another"})
+		if again := c.rows(); !reflect.DeepEqual(rows, []Effect{c.want}) || !reflect.DeepEqual(again, rows) || &more[0] == &rows[0] {
+			t.Errorf("%s: %+v, want %+v", name, rows, c.want)
+		}
 	}
 }

@@ -10,9 +10,10 @@ import (
 // This file packs ends into bytes. A process keeps thousands of ends that it may need again. As effects they are a dozen
 // objects each, which the garbage collector would visit in every cycle; as bytes they are none.
 
-// The kinds of packed arguments. All that Redis gets as it is are texts.
+// The kinds of packed arguments. What Redis gets as it is are texts and numbers.
 const (
 	packedText    = 't'
+	packedNumber  = 'n'
 	packedSlot    = 's'
 	packedKeys    = 'k'
 	packedWritten = 'w'
@@ -46,6 +47,10 @@ func (e *Effect) pack(dst []byte) []byte {
 			dst = packText(append(dst, packedText), a)
 		case []byte:
 			dst = packBytes(append(dst, packedText), a)
+		case int:
+			dst = binary.AppendVarint(append(dst, packedNumber), int64(a))
+		case int64:
+			dst = binary.AppendVarint(append(dst, packedNumber), a)
 		case ownSlot:
 			dst = packText(append(dst, packedSlot), string(a))
 		case KeyList:
@@ -60,13 +65,9 @@ func (e *Effect) pack(dst []byte) []byte {
 	return dst
 }
 
-// argText appends what the client sends for an argument that is neither a string nor bytes.
+// argText appends what the client sends for an argument of another type.
 func argText(dst []byte, a any) []byte {
 	switch a := a.(type) {
-	case int:
-		return strconv.AppendInt(dst, int64(a), 10)
-	case int64:
-		return strconv.AppendInt(dst, a, 10)
 	case float64:
 		return strconv.AppendFloat(dst, a, 'g', -1, 64)
 	case bool:
@@ -97,9 +98,7 @@ func packKeys(dst []byte, keys []Key) []byte {
 // Unpack returns the end that Pack has written. Redis is sent the same for it.
 func Unpack(packed []byte) (e Ended) {
 	u := unpacking{packed}
-	ticket, n := binary.Varint(u.rest)
-	u.rest = u.rest[n:]
-	e.Ticket, e.Place, e.Counts = ticket, u.text(), Counts(u.text())
+	e.Ticket, e.Place, e.Counts = u.number(), u.text(), Counts(u.text())
 	e.Effects = make([]Effect, u.count())
 	for i := range e.Effects {
 		e.Effects[i] = u.effect()
@@ -117,6 +116,12 @@ func (u *unpacking) byte() byte {
 	b := u.rest[0]
 	u.rest = u.rest[1:]
 	return b
+}
+
+func (u *unpacking) number() int64 {
+	v, n := binary.Varint(u.rest)
+	u.rest = u.rest[n:]
+	return v
 }
 
 func (u *unpacking) count() int {
@@ -153,6 +158,8 @@ func (u *unpacking) effect() Effect {
 		switch u.byte() {
 		case packedText:
 			e.args[i] = u.text()
+		case packedNumber:
+			e.args[i] = u.number()
 		case packedSlot:
 			e.args[i] = ownSlot(u.text())
 		case packedKeys:

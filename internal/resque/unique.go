@@ -118,7 +118,12 @@ func ParseLock(text string) (hold Hold, lock string, most time.Duration) {
 }
 
 // Release releases a job's lock, if the job has it.
-func (s Store) Release(lock, id string) Effect { return effect("HDEL", hashKey(s.KeyOfLock(lock)), id) }
+func (s Store) Release(lock, id string) Effect { return s.Released(lock, id)[0] }
+
+// Released is Release as a list of one, which is one piece of memory.
+func (s Store) Released(lock, id string) []Effect {
+	return oneRow("HDEL", hashKey(s.KeyOfLock(lock)), id)
+}
 
 // Unlock is Release before the job's end.
 func (s Store) Unlock(c redis.Conn, lock, id string) error {

@@ -22,6 +22,14 @@ var states = [outcome.States]string{
 	outcome.Passed: pending, outcome.Discarded: "discarded", outcome.Expired: "expired", outcome.Cancelled: "cancelled",
 }
 
+// saidStates are the same as values, which each end takes.
+var saidStates = func() (said [outcome.States]any) {
+	for i, state := range states {
+		said[i] = state
+	}
+	return said
+}()
+
 // The states of a try that no document has.
 const (
 	interrupted = "interrupted" // its process stopped, and the job went back to its queue
@@ -98,7 +106,7 @@ func (d *document) Settle(j *outcome.Job, o *outcome.Outcome) {
 		return
 	}
 	now := millis(d.deps.Time.Now())
-	e := resque.EndOfDocument{Process: j.Process, State: states[o.State], Over: o.State.Over()}
+	e := resque.EndOfDocument{Process: j.Process, State: saidStates[o.State], Over: o.State.Over()}
 	e.Note = d.run.end()
 	e.ID, e.Ticket, e.TTL = d.name, j.Ticket, d.ttl
 	e.Headed, e.Begun = true, make([]any, resque.EndHead, resque.EndHead+16)

@@ -64,7 +64,7 @@ func (l *lock) Settle(j *outcome.Job, o *outcome.Outcome) {
 	switch {
 	case l.freed:
 	case o.State.Over():
-		o.Effects = append(o.Effects, l.deps.Store.Release(l.name, j.Parsed.ID))
+		o.Add(l.deps.Store.Released(l.name, j.Parsed.ID))
 	case l.hold == resque.HoldDone && o.Next.Payload != nil && o.Next.Place != outcome.RubySchedule:
 		o.Effects = append(o.Effects, l.deps.Store.LockMoved(l.name, j.Parsed.ID, l.deps.Time.Now(), o.At, l.most, j.Queue, o.Next.Payload))
 	}
