@@ -30,19 +30,22 @@ for key = 4, #KEYS do
 end
 local most, left, chunk, largest = tonumber(ARGV[1]), tonumber(ARGV[2]), 1, 1
 local seen, moved, later, wanted, nameless, full = 0, 0, {}, {}, 0, true
+local prefix, stop, name -- of the member before: '<length>:<queue>', where that ends, and the queue
 while seen < most and left > 0 and full do
   local n = math.min(most - seen, chunk)
   local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now), 'LIMIT', seen, n)
   full = #due == n
   for _, member in ipairs(due) do
-    local digits, start = string.match(member, '^(%d+):()')
-    local stop = digits and start + digits - 1
-    if not stop or stop < start or stop > #member then
-      if #wanted == 0 then nameless = 1 end
-      full = false
-      break
+    if not prefix or string.sub(member, 1, #prefix) ~= prefix then -- mostly the queue is that of the job before
+      local digits, start = string.match(member, '^(%d+):()')
+      stop = digits and start + digits - 1
+      if not stop or stop < start or stop > #member then
+        if #wanted == 0 then nameless = 1 end
+        full = false
+        break
+      end
+      prefix, name = string.sub(member, 1, stop), string.sub(member, start, stop)
     end
-    local name = string.sub(member, start, stop)
     local key = key_of[name]
     if not key then
       wanted[#wanted + 1] = name
@@ -51,7 +54,7 @@ while seen < most and left > 0 and full do
       if refused[key] then later[#later + 1] = member
       else
         local payload = string.sub(member, stop + 1)
-        local list = priority(payload) > 0 and first[key] or jobs[key]
+        local list = string.byte(payload, 3) == 112 and priority(payload) > 0 and first[key] or jobs[key] -- 112 is p
         list[#list + 1] = payload
         moved, left = moved + 1, left - #member
       end
