@@ -55,6 +55,7 @@ type document struct {
 	ttl  int64  // ms, from the end
 	at   int64  // when the run was admitted here, by Redis's clock, in ms; 0: it was not
 	run  Run
+	ctx  runContext // of the handler
 }
 
 // Admit notes when the run begins.
@@ -65,7 +66,10 @@ func (d *document) Admit(context.Context, *outcome.Job) (o outcome.Outcome, deci
 
 // Wrap lets the handler find the run.
 func (d *document) Wrap(next outcome.Handler) outcome.Handler {
-	return func(ctx context.Context, j *outcome.Job) error { return next(With(ctx, &d.run), j) }
+	return func(ctx context.Context, j *outcome.Job) error {
+		d.ctx = runContext{ctx, &d.run}
+		return next(&d.ctx, j)
+	}
 }
 
 // Running has it written that the job runs.

@@ -70,6 +70,19 @@ type runKey struct{}
 // With returns a context whose Of is a run.
 func With(ctx context.Context, r *Run) context.Context { return context.WithValue(ctx, runKey{}, r) }
 
+// runContext is what With returns, as a part of a document.
+type runContext struct {
+	context.Context
+	run *Run
+}
+
+func (c *runContext) Value(key any) any {
+	if key == (runKey{}) {
+		return c.run
+	}
+	return c.Context.Value(key)
+}
+
 // Of returns the run that a context belongs to, nil if there is none that keeps what it says.
 func Of(ctx context.Context) *Run {
 	r, _ := ctx.Value(runKey{}).(*Run)
