@@ -160,8 +160,7 @@ func (r *Record) Dispatched() { r.ahead = r.ahead[1:] }
 // with workers. What the exchange reserves may be with a worker before the next one can say so.
 func (r *Record) Advance(x *resque.Exchange, free bool, now time.Time) {
 	r.suspects.advance(now, free)
-	n := x.Reserves()
-	x.Handed = r.suspects.record(r.last+int64(n), n > 0)
+	x.Handed = r.suspects.record(r.last + int64(x.Reserves()))
 }
 
 // Recorded is called when Redis has written what Advance said. The suspect that was chosen may

@@ -18,7 +18,12 @@ type suspects struct {
 	until    time.Time // when that trial is over
 	past     []*Task   // run on after their trials
 	recorded string    // what the record says of them
+	upTo     int64     // the record says this ticket, and all before it, may be with workers
 }
+
+// upToAhead is how many tickets ahead the record says that jobs may be with workers. There are no such jobs yet, and those to come
+// need no word of their own in the exchange that reserves them.
+const upToAhead = 10_000
 
 func (s *suspects) add(t *Task) {
 	s.waiting = append(s.waiting, t)
@@ -102,22 +107,22 @@ func (s *suspects) handedOut(upTo int64) resque.HandedOut {
 	return h
 }
 
-// record returns what the record is to say of the jobs up to a ticket. It returns "" if no job
-// up to it may be handed out that was not before, and the suspects are as they were recorded.
-func (s *suspects) record(upTo int64, more bool) string {
-	h, now := s.handedOut(upTo), ""
-	if len(h.Held)+len(h.Past) > 0 || h.Trial != 0 {
+// record returns what the record is to say of the jobs up to a ticket. It returns "" if the record says so already: it
+// covers the ticket, and the suspects are as they were recorded.
+func (s *suspects) record(upTo int64) string {
+	now := ""
+	if len(s.waiting)+len(s.past) > 0 || s.trial != nil || s.chosen != nil {
 		now = s.handedOut(0).String()
 	}
-	if !more && s.chosen == nil && now == s.recorded {
+	if upTo <= s.upTo && s.chosen == nil && now == s.recorded {
 		return ""
 	}
-	s.recorded = now
-	return h.String()
+	s.recorded, s.upTo = now, upTo+upToAhead
+	return s.handedOut(s.upTo).String()
 }
 
 // forget makes the next exchange record the suspects again: what the record says is not known.
-func (s *suspects) forget() { s.recorded = "?" }
+func (s *suspects) forget() { s.upTo = -1 }
 
 // over returns when the trial is over; zero if none is under way.
 func (s *suspects) over() time.Time {

@@ -55,6 +55,32 @@ func TestSuspectsHandedOut(t *testing.T) {
 	}
 }
 
+// The record says ahead which jobs may be with workers, so that few exchanges have to say it.
+func TestSuspectsRecordIsAhead(t *testing.T) {
+	t.Parallel()
+	var s suspects
+	says := func(upTo int64, want string) {
+		t.Helper()
+		if got := s.record(upTo); got != want {
+			t.Errorf("up to %d the record is to say %q, want %q", upTo, got, want)
+		}
+	}
+	says(0, "")
+	says(1, "10001")
+	says(10_001, "")
+	says(10_002, "20002")
+	s.add(&Task{Job: outcome.Job{Reserved: resque.Reserved{Ticket: 10_002}}, deaths: &resque.Deaths{Count: 1}})
+	says(10_002, "20002 10002")
+	says(10_003, "")
+	s.advance(time.Now(), true)
+	says(10_003, "20003 *10002")
+	s.ended(s.begin(time.Now()))
+	says(10_003, "20003")
+	says(10_003, "")
+	s.forget()
+	says(10_003, "20003")
+}
+
 // The shortest trials come first, and only one at a time.
 func TestSuspectsTakeTurns(t *testing.T) {
 	t.Parallel()
