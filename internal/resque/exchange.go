@@ -44,6 +44,8 @@ type Exchange struct {
 	Done []int64 // and have no effects
 	Asks []Ask
 
+	brief bool // Send has sent it to brief.lua
+
 	// Ended is committed before jobs are reserved. If one has a guard, or pushes its own job's bytes, all go by a script
 	// of their own; if Redis did not know that script, it runs last, and the answer is Late. Jobs that go back to
 	// the same list are ordered by ticket, highest first.
@@ -168,6 +170,7 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 			return err
 		}
 	}
+	x.brief = s.briefly(x)
 	if err := s.sendExchange(c, x, "EVALSHA", x.script().Hash()); err != nil {
 		return err
 	}
@@ -203,7 +206,21 @@ func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) erro
 			return err
 		}
 	}
+	if x.brief {
+		return c.Send(eval, s.briefArgs(x, script)...)
+	}
 	return c.Send(eval, s.exchangeArgs(x, script)...)
+}
+
+// again sends the exchange once more, alone, and receives its answer.
+func (s Store) again(c redis.Conn, x *Exchange, eval, script string) (Exchanged, error) {
+	if err := s.sendExchange(c, x, eval, script); err != nil {
+		return Exchanged{}, err
+	}
+	if err := c.Flush(); err != nil {
+		return Exchanged{}, err
+	}
+	return s.receiveCommit(c, x)
 }
 
 // Receive reads the answer to the exchange just sent.
@@ -239,16 +256,15 @@ func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
 	}
 	reply, err := c.Receive()
 	if isNoScript(err) {
-		if err := s.sendExchange(c, x, "EVAL", x.script().Text()); err != nil {
-			return Exchanged{}, err
-		}
-		if err := c.Flush(); err != nil {
-			return Exchanged{}, err
-		}
-		return s.receiveCommit(c, x)
+		return s.again(c, x, "EVAL", x.script().Text())
 	}
 	if err != nil {
 		return Exchanged{}, err
+	}
+	if x.brief && reply == nil {
+		s.exchangeKeys(x.Process).briefs.rest.Store(detour)
+		x.brief = false
+		return s.again(c, x, "EVALSHA", x.script().Hash())
 	}
 	return s.exchanged(x, reply)
 }
@@ -410,7 +426,7 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	return all
 }
 
-func (s Store) exchanged(x *Exchange, reply any) (Exchanged, error) {
+func (s Store) exchangedInFull(x *Exchange, reply any) (Exchanged, error) {
 	r, err := redis.Values(reply, nil)
 	if err != nil || len(r) == 0 {
 		return Exchanged{}, fmt.Errorf("exchange: unexpected answer %v", reply)

@@ -8,10 +8,26 @@ type exchangeKeys struct {
 	process any // the id, as an argument that costs no allocation
 	keys    [8]any
 	used    atomic.Pointer[exchangeArgv] // nil: another exchange uses it
+	briefs  briefs
 }
 
 // exchangeArgv is the memory of an exchange's values before they are behind the keys. It is used again.
-type exchangeArgv struct{ argv []any }
+type exchangeArgv struct {
+	argv []any
+
+	queue       string // that a brief exchange asked last
+	key, prefix any    // of that queue; nil: none was asked
+	tickets     [2 * MaxExchangeJobs]any
+}
+
+// ticket is a ticket as an argument. A ticket that is given out comes again when it is done, and then costs no allocation.
+func (a *exchangeArgv) ticket(ticket int64) any {
+	kept := &a.tickets[uint64(ticket)%uint64(len(a.tickets))]
+	if *kept != ticket {
+		*kept = ticket
+	}
+	return *kept
+}
 
 func (s Store) exchangeKeys(process string) *exchangeKeys {
 	k := s.ofExchange.Load()

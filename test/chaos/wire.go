@@ -127,6 +127,9 @@ func (a *arena) loadScripts() map[string]string {
 			a.Fatalf("%s: %v", name, err)
 		}
 		name, _, _ = strings.Cut(name, "+") // with verbs it is the same script
+		if name == "brief" {
+			name = "exchange" // by the short way
+		}
 		first, _, _ := strings.Cut(text, "\n")
 		names[hash], names[text] = name, name
 		if name != "delay" && name != "lock" && name != "replace" {
