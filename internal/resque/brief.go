@@ -23,8 +23,9 @@ const (
 
 // briefs is what a process knows of its brief exchanges.
 type briefs struct {
-	pops atomic.Int64 // how many jobs may be popped before any of their sizes is known
-	rest atomic.Int64 // so many exchanges yet go by exchange.lua
+	queue atomic.Pointer[string] // of the jobs that the process saw last
+	pops  atomic.Int64           // how many jobs of this queue may be popped before any of their sizes is known
+	rest  atomic.Int64           // so many exchanges yet go by exchange.lua
 }
 
 // briefly reports whether the exchange goes by brief.lua.
@@ -38,20 +39,26 @@ func (s Store) briefly(x *Exchange) bool {
 		b.rest.Add(-1)
 		return false
 	}
-	return int64(min(x.Want, popsAtOnce)) <= b.pops.Load()
+	queue := b.queue.Load()
+	return queue != nil && *queue == x.Asks[0].Queue && int64(min(x.Want, popsAtOnce)) <= b.pops.Load()
 }
 
-// learn keeps how large jobs are: of four times as many the next exchange believes that they are no larger. So exchange.lua does
-// within an exchange.
+// learn keeps how large the jobs of a queue are: of four times as many the next exchange believes that they are no larger. So
+// exchange.lua does within an exchange.
 func (b *briefs) learn(jobs []Reserved) {
 	if len(jobs) == 0 {
 		return
 	}
-	largest := 1
+	queue, largest, n := jobs[len(jobs)-1].Queue, 1, 0
 	for i := range jobs {
-		largest = max(largest, len(jobs[i].Payload))
+		if jobs[i].Queue == queue {
+			largest, n = max(largest, len(jobs[i].Payload)), n+1
+		}
 	}
-	b.pops.Store(int64(min(popsAtOnce, 4*len(jobs), MaxExchangeBytes/largest)))
+	b.pops.Store(int64(min(popsAtOnce, 4*n, MaxExchangeBytes/largest)))
+	if last := b.queue.Load(); last == nil || *last != queue {
+		b.queue.Store(&queue)
+	}
 }
 
 // briefArgs is exchangeArgs for brief.lua.

@@ -111,3 +111,24 @@ func TestBriefExchangeLimits(t *testing.T) {
 	w.same("jobs an exchange, by which way", []string{"64 short", "64 short", "64 short", "18 short", "0 long", "0 long"}, got)
 	w.same("record", 0, len(w.record("p")))
 }
+
+// How large the jobs of one queue are says nothing of those of another.
+func TestBriefExchangeOfAnotherQueue(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	w.push("a", names("a", 50)...)
+	w.push("b", slices.Repeat([]string{strings.Repeat("m", 1<<20)}, 50)...)
+	m := w.enter("p")
+	m.last = 99
+	jobs := m.reserve(16, "a")
+	jobs = m.turn(Exchange{Want: 16, Asks: asks("a"), Done: tickets(jobs...)}).Jobs
+	w.same("small jobs", 16, len(jobs))
+	most := 0
+	for range 3 {
+		jobs = m.turn(Exchange{Want: 16, Asks: asks("b"), Done: tickets(jobs...)}).Jobs
+		most = max(most, len(jobs))
+	}
+	if most > MaxExchangeBytes>>20+1 {
+		t.Errorf("an exchange took %d jobs of a MiB", most)
+	}
+}
