@@ -57,6 +57,8 @@ type Lease struct {
 	former []string        // identities of this process that may still be in the fleet
 	cargo  Cargo           // what the riders have the next renewal carry
 	beats  beats
+
+	releases releases
 }
 
 // New returns a lease that is not taken yet.
@@ -70,7 +72,7 @@ func New(b part.Base, c Config) *Lease {
 	l.reaper = newReaper(l)
 	l.registrar = newRegistrar(l)
 	l.keeper = duty.New(b.Store, resque.Duties, l)
-	l.beats.lease = l
+	l.beats.lease, l.releases.lease = l, l
 	l.taken, l.depths = depth.NewCount(b), depth.NewKeeper(b, l)
 	l.loop = part.NewLoop(b, "lease", l.turn)
 	l.loop.Grace = part.Forever // a reply that is not read would leave open whether the lease is held
@@ -205,7 +207,7 @@ func (l *Lease) Took(queue string, n int) { l.taken.Took(queue, n) }
 
 // riders are all that ride.
 func (l *Lease) riders() []Rider {
-	return append([]Rider{l.keeper, &l.vigil, &l.beats, l.taken, l.depths}, l.Riders...)
+	return append([]Rider{l.keeper, &l.vigil, &l.beats, &l.releases, l.taken, l.depths}, l.Riders...)
 }
 
 // heartbeat sends the workers' heartbeats, while the registrar sends nothing. It registers the workers where that was not done, or

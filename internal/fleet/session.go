@@ -20,6 +20,9 @@ type Session struct {
 	ctx   context.Context
 	end   context.CancelCauseFunc
 
+	large atomic.Bool  // it has had a job with a large payload; the poller writes it
+	apart atomic.Int64 // see Apart; the lease writes it
+
 	// jobs is the parent of the running jobs' contexts. CancelJobs replaces it, so that it does
 	// not cancel jobs that start later.
 	jobs     atomic.Pointer[generation]
@@ -103,3 +106,21 @@ func (s *Session) StopJobs(cause error) {
 	defer s.replaces.Unlock()
 	s.jobs.Load().cancel(cause)
 }
+
+// SawLarge is called when the process has reserved a job with a large payload: the lease then looks whether all processes know records
+// that have such payloads in fields of their own.
+func (s *Session) SawLarge() {
+	if !s.large.Load() {
+		s.large.Store(true)
+	}
+}
+
+// Large reports whether SawLarge was called.
+func (s *Session) Large() bool { return s.large.Load() }
+
+// Apart returns from how many bytes on payloads are to be in fields of their own in the in-flight record; 0: none is, because a process
+// may live whose release does not know that.
+func (s *Session) Apart() int { return int(s.apart.Load()) }
+
+// SetApart says from how many bytes on they are.
+func (s *Session) SetApart(from int) { s.apart.Store(int64(from)) }

@@ -35,6 +35,10 @@ func (r *Record) Ended(e *End) bool {
 // HandIn moves pending outcomes into the exchange, as many as one may carry.
 func (r *Record) HandIn(x *resque.Exchange) {
 	x.Process, x.Epoch, x.Last = r.session.Process.ID, r.epoch, r.last
+	if x.Apart = r.session.Apart(); x.Apart > 0 && (r.apart == 0 || x.Apart < r.apart) {
+		r.apart = x.Apart
+	}
+	x.Spent, r.spending = append(x.Spent, r.spent...), len(r.spent)
 	n, size := 0, 0
 	var back []resque.Ended
 	for i := range r.pending {
@@ -45,6 +49,9 @@ func (r *Record) HandIn(x *resque.Exchange) {
 		e := &r.pending[i]
 		if e.Plain() {
 			x.Done = append(x.Done, e.Task.Ticket)
+			if r.large(e.Task) {
+				x.Spent = append(x.Spent, e.Task.Ticket)
+			}
 			continue
 		}
 		if x.Ended == nil {
@@ -68,7 +75,7 @@ func (r *Record) HandIn(x *resque.Exchange) {
 
 // Unanswered takes back what the exchange under way handed in: its script may have run or not.
 func (r *Record) Unanswered() {
-	r.pending, r.sent = append(r.sent, r.pending...), nil
+	r.pending, r.sent, r.spending = append(r.sent, r.pending...), nil, 0
 }
 
 // Confirm ends what the exchange under way handed in, and calls committed for each outcome. Those
@@ -77,6 +84,10 @@ func (r *Record) Unanswered() {
 func (r *Record) Confirm(refused []resque.Refusal, now time.Time, committed func(*End)) {
 	sent := r.sent
 	r.sent = nil
+	if r.spent = r.spent[r.spending:]; len(r.spent) == 0 {
+		r.spent = nil
+	}
+	r.spending = 0
 	ends := sent
 	if len(refused) > 0 {
 		ends = r.setAside(sent, refused, now)
@@ -93,10 +104,17 @@ func (r *Record) Confirm(refused []resque.Refusal, now time.Time, committed func
 // over releases what was committed, and remembers its effects for a while.
 func (r *Record) over(e *End) {
 	r.release(e.Task.Ticket)
-	if !e.Plain() {
-		r.recent.add(e.Ended)
+	if e.Plain() {
+		return
+	}
+	r.recent.add(e.Ended)
+	if r.large(e.Task) { // the job may have been left or refused, so its payload stays until it is known that it has ended
+		r.spent = append(r.spent, e.Task.Ticket)
 	}
 }
+
+// large reports whether the payload may be in a field of its own.
+func (r *Record) large(t *Task) bool { return r.apart > 0 && len(t.Payload) >= r.apart }
 
 // setAside keeps the outcomes that Redis refused, and returns the others.
 func (r *Record) setAside(sent []End, refused []resque.Refusal, now time.Time) (others []End) {

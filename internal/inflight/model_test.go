@@ -35,6 +35,7 @@ func TestRecord(t *testing.T) {
 			"removed":  m.loseRecord,
 			"snapshot": func(*rapid.T) { m.behind = m.redis.clone() },
 			"failover": m.failOver,
+			"apart":    m.putApart,
 		})
 		m.finish(t)
 	})
@@ -45,6 +46,7 @@ type modelRedis struct {
 	epoch  int64
 	marked bool // the record has its mark
 	record map[int64]modelJob
+	apart  map[int64]bool // tickets whose payloads are in fields of their own
 	list   []modelJob
 	done   map[string]int // how often each job was committed for good
 }
@@ -60,7 +62,7 @@ func (j modelJob) reserved(ticket int64) resque.Reserved {
 }
 
 func (r *modelRedis) clone() *modelRedis {
-	return &modelRedis{r.epoch, r.marked, maps.Clone(r.record), slices.Clone(r.list), maps.Clone(r.done)}
+	return &modelRedis{r.epoch, r.marked, maps.Clone(r.record), maps.Clone(r.apart), slices.Clone(r.list), maps.Clone(r.done)}
 }
 
 type model struct {
@@ -94,7 +96,7 @@ func newModel() *model {
 func (m *model) begin() {
 	m.lives++
 	m.session = &fleet.Session{Process: resque.Process{ID: fmt.Sprint("p", m.lives)}}
-	m.redis.epoch, m.redis.marked, m.redis.record = 1, true, make(map[int64]modelJob)
+	m.redis.epoch, m.redis.marked, m.redis.record, m.redis.apart = 1, true, make(map[int64]modelJob), make(map[int64]bool)
 	m.late = nil
 	m.r.Begin(m.session)
 }
@@ -105,6 +107,11 @@ func (m *model) key(ticket int64) string { return fmt.Sprint(m.session.Process.I
 func (m *model) End(j *outcome.Job, state outcome.State, _ error) outcome.Outcome {
 	m.states[m.key(j.Ticket)], m.effects[m.key(j.Ticket)] = state, true
 	return outcome.Outcome{State: state, Effects: resque.New("").Head(j.Reserved)}
+}
+
+// putApart has the lease find out whether all processes know payloads in fields of their own.
+func (m *model) putApart(t *rapid.T) {
+	m.session.SetApart(rapid.SampledFrom([]int{0, 1, len("job 10")}).Draw(t, "from"))
 }
 
 func (m *model) push(*rapid.T) {
@@ -205,10 +212,19 @@ func (m *model) try(t *rapid.T, x *resque.Exchange, refuses bool) (out resque.Ex
 		r.done[m.idOf(t, ticket)]++
 		delete(r.record, ticket)
 	}
+	for _, ticket := range x.Spent {
+		if _, held := r.record[ticket]; held {
+			t.Fatalf("the payload of ticket %d is removed, and its job has not ended", ticket)
+		}
+		delete(r.apart, ticket)
+	}
 	n := min(x.Want, len(r.list))
 	for i, job := range r.list[:n] {
 		ticket := x.Last + int64(i) + 1
 		r.record[ticket] = job
+		if x.Apart > 0 && len(job.id) >= x.Apart {
+			r.apart[ticket] = true
+		}
 		out.Jobs = append(out.Jobs, job.reserved(ticket))
 	}
 	r.list = slices.Clone(r.list[n:])
@@ -259,6 +275,7 @@ func (m *model) resync(t *rapid.T) {
 	r := m.redis
 	r.epoch++
 	epoch, tickets, whole := r.epoch, slices.Sorted(maps.Keys(r.record)), r.marked
+	maps.DeleteFunc(r.apart, func(ticket int64, _ bool) bool { return !slices.Contains(tickets, ticket) })
 	var unknown []resque.Reserved
 	for _, ticket := range m.r.Unknown(tickets) {
 		unknown = append(unknown, r.record[ticket].reserved(ticket))
@@ -338,7 +355,7 @@ func (m *model) anotherSession(t *rapid.T) {
 
 // loseRecord removes the in-flight record.
 func (m *model) loseRecord(*rapid.T) {
-	m.redis.record, m.redis.marked, m.exact = make(map[int64]modelJob), false, false
+	m.redis.record, m.redis.apart, m.redis.marked, m.exact = make(map[int64]modelJob), make(map[int64]bool), false, false
 	m.behind = nil
 }
 
@@ -423,6 +440,15 @@ func (m *model) finish(t *rapid.T) {
 		}
 		m.running = nil
 		m.now = m.now.Add(time.Minute)
+	}
+	if len(m.redis.apart) > 0 {
+		x := m.compose()
+		if x.Want = 0; x.Empty() {
+			t.Fatalf("nothing removes the payloads of tickets %v", m.redis.apart)
+		}
+		if m.answered(t, x, m.apply(t, x, false)); len(m.redis.apart) > 0 {
+			t.Fatalf("the payloads of tickets %v stay", m.redis.apart)
+		}
 	}
 	if m.r.Held() != 0 || m.r.heldBytes != 0 || m.r.Undelivered() != 0 {
 		t.Fatalf("%d jobs are held, %d bytes, %d outcomes", m.r.Held(), m.r.heldBytes, m.r.Undelivered())

@@ -39,6 +39,10 @@ type Record struct {
 	ahead    []*Task  // reserved and not with a worker yet, in order
 	suspects suspects // reserved too; they start one at a time
 
+	apart    int     // from how many bytes on payloads may be in fields of their own, the least of this session; 0: none is
+	spent    []int64 // tickets of jobs that have ended, whose payloads may still be in such fields
+	spending int     // how many of these the exchange under way removes
+
 	pending   []End     // to be handed in
 	sent      []End     // committed by the exchange under way
 	spare     []End     // room for the next pending ones
@@ -64,6 +68,7 @@ func (r *Record) Begin(s *fleet.Session) (lost int) {
 	r.held, r.heldBytes, r.recent = make(map[int64]*Task), 0, recentEnds{}
 	r.ahead, r.suspects = nil, suspects{}
 	r.pending, r.sent, r.refused, r.misplaced = nil, nil, nil, nil
+	r.apart, r.spent, r.spending = 0, nil, 0
 	return lost
 }
 
@@ -134,6 +139,9 @@ func (r *Record) Received(jobs []resque.Reserved, deaths []resque.Deaths, unknow
 		t.Reserved, t.Process, t.Session, t.ReservedAt = j, r.session.Process.ID, r.session, now
 		r.last = j.Ticket
 		r.hold(t)
+		if len(j.Payload) >= resque.ApartFrom {
+			r.session.SawLarge()
+		}
 		if deaths != nil {
 			t.deaths, t.Found = &deaths[i], deaths[i].Count
 		}

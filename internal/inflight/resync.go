@@ -39,10 +39,14 @@ func (r *Record) Missing(tickets []int64) (jobs []resque.Reserved, handed string
 func (r *Record) Resynced(epoch int64, tickets []int64, whole bool) {
 	r.epoch = epoch
 	r.suspects.forget()
-	if !whole {
-		return
+	if whole {
+		r.confirmGone(ticketSet(tickets))
 	}
-	inRecord := ticketSet(tickets)
+	r.spent = nil // reading back has removed the payloads of jobs that are not in the record. Those of others are needed again
+}
+
+// confirmGone ends the outcomes whose tickets are gone.
+func (r *Record) confirmGone(inRecord map[int64]bool) {
 	committed := func(e End) bool {
 		if inRecord[e.Task.Ticket] {
 			return false

@@ -286,5 +286,17 @@ func (p *Process) Lease() string {
 	return lease
 }
 
+// Reserved returns the jobs in the process's record, as they are in a record that has prefix and payload together.
+func (p *Process) Reserved() (all []string) {
+	tickets, err := p.w.Store.Tickets(p.w.Conn, p.ID)
+	p.w.Must(err)
+	jobs, _, err := p.w.Store.ReadReserved(p.w.Conn, p.ID, tickets)
+	p.w.Must(err)
+	for _, j := range jobs {
+		all = append(all, resque.JobPrefix(j.Queue)+string(j.Payload))
+	}
+	return all
+}
+
 // Inflight is the key of the process's record of its jobs.
 func (p *Process) Inflight() string { return "resque:go:inflight:" + p.ID }

@@ -153,7 +153,9 @@ func (w *World) Enter() *Process {
 		},
 	}, w.Classes, w.Features...)
 	p.rec = inflight.New(p, maxPayload)
-	p.rec.Begin(fleet.Enter(p.Process))
+	session := fleet.Enter(p.Process)
+	session.SetApart(n % 2) // of half the processes all payloads are apart
+	p.rec.Begin(session)
 	w.Must(w.Store.Enter(w.Conn, p.Process, resque.LeasePeriod, w.Now))
 	w.Procs = append(w.Procs, p)
 	return p

@@ -31,7 +31,7 @@ type briefs struct {
 // briefly reports whether the exchange goes by brief.lua.
 func (s Store) briefly(x *Exchange) bool {
 	if x.Want == 0 || len(x.Done) == 0 || len(x.Asks) != 1 || len(x.Ended) > 0 || x.Handed != "" || x.Arm || x.List ||
-		x.Policy || x.Take != nil || x.Sorting != nil || x.Sentry != nil {
+		x.Policy || x.Take != nil || x.Sorting != nil || x.Sentry != nil || x.Apart > 0 || len(x.Spent) > 0 {
 		return false
 	}
 	b := &s.exchangeKeys(x.Process).briefs

@@ -15,22 +15,23 @@ func (s Store) InFlight(c redis.Conn, processes []string) ([]int64, error) {
 	b := Batch{Conn: c}
 	for _, p := range processes {
 		b.Send("HLEN", s.inflight(p))
-		b.Send("HEXISTS", s.inflight(p), markField)
+		b.Send("HMGET", s.inflight(p), markField, apartField)
 	}
 	replies, err := b.Receive()
 	jobs := make([]int64, len(processes))
 	for i := range processes {
-		var marked int64
 		if err == nil {
 			jobs[i], err = redis.Int64(Answer(replies[2*i]))
 		}
 		if err == nil {
-			marked, err = redis.Int64(Answer(replies[2*i+1]))
+			_, err = Answer(replies[2*i+1])
 		}
 		if IsWrongType(err) {
 			jobs[i], err = 0, nil
 		}
-		jobs[i] = max(0, jobs[i]-marked)
+		if err == nil {
+			jobs[i] = jobsOf(jobs[i], replies[2*i+1])
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("counting the jobs of processes: %w", Explain(err))

@@ -56,7 +56,7 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 			n := rapid.IntRange(0, 2).Draw(rt, "value")
 			h, l := keys[rapid.IntRange(0, 1).Draw(rt, "hash")], keys[rapid.IntRange(2, 3).Draw(rt, "list")]
 			var e Effect
-			switch rapid.IntRange(0, 12).Draw(rt, "row") {
+			switch rapid.IntRange(0, 13).Draw(rt, "row") {
 			case 0:
 				e = Command("HSET", h, "f", n)
 			case 1:
@@ -76,6 +76,8 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 				e = endsMark.Effect([]Key{h, l}, fmt.Sprint("a", n), "b")
 			case 7:
 				e = effect(rapid.SampledFrom([]string{"head", "tail"}).Draw(rt, "end"), l, len(JobPrefix("low")))
+			case 13:
+				e = effect("later", keys[4], n)
 			case 8:
 				e = effect("hold", h, fmt.Sprint("id", n), "text", 60_000)
 			case 9:
@@ -115,12 +117,17 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 		spoiled := rapid.SliceOfN(rapid.SampledFrom(keys), 0, 2).Draw(rt, "spoiled")
 		found, says := rapid.Bool().Draw(rt, "found dead"), rapid.IntRange(0, 3).Draw(rt, "says")
 		locks := rapid.Bool().Draw(rt, "locks")
+		apart := rapid.SliceOf(rapid.Int64Range(1, 8)).Draw(rt, "their payloads are apart")
 		begin := func() *proc {
 			w.do("FLUSHDB")
 			m := w.enter("p")
 			for ticket := range int64(8) {
-				if !slices.Contains(gone, ticket+1) {
-					w.do("HSET", s.inflight("p"), ticket+1, fmt.Sprint("3:lowj", ticket))
+				switch at, payload := ticket+1, fmt.Sprint("j", ticket); {
+				case slices.Contains(gone, at):
+				case slices.Contains(apart, at):
+					w.do("HSET", s.inflight("p"), at, "~3:low", fmt.Sprint("p", at), payload)
+				default:
+					w.do("HSET", s.inflight("p"), at, "3:low"+payload)
 				}
 			}
 			w.do("SADD", keys[5].name, "a", "b1", "c")
@@ -145,10 +152,18 @@ func TestExchangeEndsAsCommitDoes(t *testing.T) {
 			}
 			return m
 		}
+		dumped := apart
+		apart = nil
+		begin()
+		_, err := s.commit(w.c, s.byProcess("p", 1), ended)
+		w.must(err)
+		one := others(s, w.dump())
+		apart = dumped
 		begin()
 		c, err := s.commit(w.c, s.byProcess("p", 1), ended)
 		w.must(err)
 		want := w.dump()
+		w.same("keys, with payloads apart", one, others(s, w.dump()))
 
 		m := begin()
 		x := Exchange{Ended: ended}
@@ -300,4 +315,10 @@ func refused(all []Refusal) (texts []string) {
 		texts = append(texts, fmt.Sprintf("%d %s %t", r.Ticket, r.Key, r.Left()))
 	}
 	return texts
+}
+
+// others are all keys of a dump but the in-flight record of p.
+func others(s Store, dump map[string]any) map[string]any {
+	delete(dump, s.inflight("p"))
+	return dump
 }

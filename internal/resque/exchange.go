@@ -41,6 +41,12 @@ type Exchange struct {
 	Arm     bool   // track queues found empty, so that Redis notifies us when they fill
 	List    bool   // also return the names in the set of queues
 
+	// Apart is from how many bytes on a payload is in a field of its own in the record; 0: none is. See apart.go.
+	Apart int
+
+	// Spent are tickets of jobs that have ended, Done among them, whose payloads may be in fields of their own.
+	Spent []int64
+
 	Done []int64 // and have no effects
 	Asks []Ask
 
@@ -75,7 +81,7 @@ type Exchange struct {
 // Empty reports whether the exchange would hand in nothing and take nothing.
 func (x *Exchange) Empty() bool {
 	return x.Want == 0 && x.Handed == "" && !x.List && !x.Policy && x.Take == nil && x.Sorting == nil && x.Sentry == nil &&
-		len(x.Done)+len(x.Ended) == 0
+		len(x.Done)+len(x.Ended)+len(x.Spent) == 0
 }
 
 // Reserves returns how many jobs the exchange may reserve.
@@ -380,9 +386,9 @@ func (s Store) queueNames(lists []string) (names []string) {
 // exchangeArgs returns the arguments of EVALSHA or EVAL, led by the script. This is the
 // hot path, so it computes the size beforehand.
 func (s Store) exchangeArgs(x *Exchange, script string) []any {
-	const args = 10
+	const args = 11
 	k, a := x.parted.size()
-	a += args + len(x.Done) + 3*len(x.Asks)
+	a += args + len(x.Done) + 3*len(x.Asks) + len(x.Spent)
 	c := endsCall{Call: Call{
 		keys: make([]any, 2, 2+len(exchangeKeys{}.keys)+k+len(x.Asks)+a),
 	}}
@@ -398,7 +404,8 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	c.argv = slices.Grow(used.argv, a)
 	c.keys = append(c.keys, of.keys[:]...)
 
-	c.Arg(of.process, x.Epoch, x.Last, x.Want, MaxExchangeBytes, x.Handed, x.Arm, x.List)
+	limit, apart := x.limit()
+	c.Arg(of.process, x.Epoch, x.Last, x.Want, limit, x.Handed, x.Arm, x.List)
 	c.Arg(len(x.Done))
 	for _, ticket := range x.Done {
 		c.Arg(ticket)
@@ -410,6 +417,12 @@ func (s Store) exchangeArgs(x *Exchange, script string) []any {
 	c.Arg(len(x.Asks))
 	for _, a := range x.Asks {
 		c.Arg(c.Key(s.KeyOfQueue(a.Queue)), JobPrefix(a.Queue), a.Quota)
+	}
+	if apart {
+		c.Arg(len(x.Spent))
+		for _, ticket := range x.Spent {
+			c.Arg(ticket)
+		}
 	}
 	if first > 0 {
 		c.varying(first)

@@ -66,7 +66,7 @@ type Process struct {
 }
 
 // Knows is what this release understands of jobs: see Process.
-const Knows = KnowsWorkflows + " " + KnowsMessagePack + " " + KnowsLeases
+const Knows = KnowsWorkflows + " " + KnowsMessagePack + " " + KnowsLeases + " " + KnowsApart
 
 // KnowsWorkflows is the word of a release that counts the ends of steps.
 const KnowsWorkflows = "workflows"
@@ -76,6 +76,9 @@ const KnowsMessagePack = "msgpack"
 
 // KnowsLeases is the word of a release that looks for jobs among those that clients hold, and ends leases that have run out.
 const KnowsLeases = "leases"
+
+// KnowsApart is the word of a release that reads payloads which are in fields of their own: see apart.go.
+const KnowsApart = "apart"
 
 // Duties is that of this release: see Process. 1 are ages of queues and the history.
 const Duties = 1
@@ -434,16 +437,22 @@ func (s Store) ReadReserved(c redis.Conn, process string, tickets []int64) (jobs
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the in-flight record of process %s: %w", process, err)
 		}
+		if values, err = s.joinApart(c, process, chunk, values); err != nil {
+			return nil, nil, err
+		}
 		for i, v := range values {
 			if v == nil {
 				continue
 			}
 			job, ok := parseReserved(chunk[i], v)
-			if !ok {
+			switch {
+			case ok:
+				jobs = append(jobs, job)
+			case isApart(v):
+				unreadable = append(unreadable, fmt.Errorf("in-flight record of process %s: the payload of ticket %d is gone; remove the field", process, chunk[i]))
+			default:
 				unreadable = append(unreadable, fmt.Errorf("in-flight record of process %s: ticket %d does not name its queue; look at it and remove the field", process, chunk[i]))
-				continue
 			}
-			jobs = append(jobs, job)
 		}
 	}
 	return jobs, unreadable, nil

@@ -28,7 +28,7 @@ func TestEnter(t *testing.T) {
 		"resque:go:process:p": map[string]string{
 			"epoch": "1", "host": "web-1", "pid": "42", "version": "1.0.0", "queues": "high,low", "concurrency": "2",
 			"started": "2026-11-21 12:00:00 +0000", "id_head": "p.go:42-", "id_queues": "high,low",
-			"knows": "workflows msgpack leases", "duties": "1",
+			"knows": "workflows msgpack leases apart", "duties": "1",
 		},
 		"resque:go:inflight:p":     map[string]string{"entered": mark},
 		"resque:workers:heartbeat": map[string]string{"p.go:42-0:high,low": "2026-11-21T12:00:00+00:00"},

@@ -49,10 +49,7 @@ func (s Store) askProcesses(t *trip, all []LiveProcess, refused func(what string
 		refused("the in-flight record of process "+all[i].ID, err)
 		all[i].Jobs = n
 	}, inflight, "HLEN")
-	ask.each(func(i int, reply any, err error) {
-		marks, _ := redis.Int64(reply, err)
-		all[i].Jobs = max(0, all[i].Jobs-marks)
-	}, inflight, "HEXISTS", markField)
+	ask.each(func(i int, reply any, _ error) { all[i].Jobs = jobsOf(all[i].Jobs, reply) }, inflight, "HMGET", markField, apartField)
 	ask.on(t)
 }
 

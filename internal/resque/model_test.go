@@ -41,7 +41,8 @@ type modelProc struct {
 	fenced      bool
 	left        bool // its keys are gone
 
-	held []Reserved // what it believes to hold
+	held  []Reserved // what it believes to hold
+	spent []int64    // tickets of jobs that have ended, whose payloads may be in the record
 }
 
 // modelLimit is the cap on deaths that all recoveries of the test go by.
@@ -263,6 +264,9 @@ func actual(rt *rapid.T, s Store, dump map[string]any) map[string]any {
 			if strings.HasPrefix(key, s.process("")) {
 				dump[key] = map[string]string{"epoch": v["epoch"], "handed": v["handed"]}
 			}
+			if strings.HasPrefix(key, s.inflight("")) {
+				dump[key] = joined(rt, v)
+			}
 		case []string:
 			if key != s.failed() {
 				continue
@@ -277,6 +281,35 @@ func actual(rt *rapid.T, s Store, dump map[string]any) map[string]any {
 		}
 	}
 	return dump
+}
+
+// joined is an in-flight record with all its payloads behind their prefixes, and without those of jobs that have ended.
+func joined(rt *rapid.T, record map[string]string) map[string]string {
+	one, payloads := make(map[string]string), 0
+	for field, value := range record {
+		ticket, own := strings.CutPrefix(field, "p")
+		prefix, marked := strings.CutPrefix(value, "~")
+		switch {
+		case own:
+			payloads++
+			if of, ok := record[ticket]; ok && of[0] != '~' {
+				rt.Fatalf("ticket %s has %q and a payload apart from it", ticket, of)
+			}
+		case field == apartField:
+		case marked:
+			payload, ok := record["p"+field]
+			if !ok {
+				rt.Fatalf("ticket %s has %q and no payload", field, value)
+			}
+			one[field] = prefix + payload
+		default:
+			one[field] = value
+		}
+	}
+	if n, _ := strconv.Atoi(record[apartField]); n != payloads {
+		rt.Fatalf("the record says that %q payloads are apart, and %d are", record[apartField], payloads)
+	}
+	return one
 }
 
 // whereabouts counts, from the keys alone, in how many places each payload lies.

@@ -101,7 +101,7 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 		all = append(all, p)
 		b.Send("HGETALL", s.process(p.ID))
 		b.Send("HLEN", s.inflight(p.ID))
-		b.Send("HEXISTS", s.inflight(p.ID), markField)
+		b.Send("HMGET", s.inflight(p.ID), markField, apartField)
 	}
 	replies, err := b.Receive()
 	if err != nil {
@@ -114,9 +114,8 @@ func (s Store) LiveProcesses(c redis.Conn) ([]LiveProcess, time.Time, error) {
 			all[i].Vitals, all[i].Stuck = readVitals(fields)
 			all[i].Bridges = readBridges(fields)
 		}
-		all[i].Jobs, _ = redis.Int64(Answer(replies[3*i+1]))
-		marks, _ := redis.Int64(Answer(replies[3*i+2]))
-		all[i].Jobs = max(0, all[i].Jobs-marks)
+		fields, _ := redis.Int64(Answer(replies[3*i+1]))
+		all[i].Jobs = jobsOf(fields, replies[3*i+2])
 	}
 	slices.SortFunc(all, func(a, b LiveProcess) int { return strings.Compare(a.ID, b.ID) })
 	return all, now, nil

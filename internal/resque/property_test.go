@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -154,6 +156,10 @@ func (r *run) exchange(t *rapid.T) {
 		handedIn = append(handedIn, e.Ticket)
 	}
 	p.held = slices.DeleteFunc(p.held, func(j Reserved) bool { return slices.Contains(handedIn, j.Ticket) })
+	p.spent = nil
+	for _, e := range x.Ended {
+		p.spent = append(p.spent, e.Ticket)
+	}
 	p.held = append(p.held, out.Jobs...)
 	for _, j := range out.Jobs {
 		p.last = max(p.last, j.Ticket)
@@ -170,13 +176,14 @@ func (r *run) send(x *Exchange) (Exchanged, error) {
 func (r *run) compose(t *rapid.T, p *modelProc) (x *Exchange, how map[int64]string) {
 	how = map[int64]string{}
 	var returned []Reserved
-	x = &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Want: rapid.IntRange(0, 6).Draw(t, "want")}
+	x = &Exchange{Process: p.id, Epoch: p.epoch, Last: p.last, Want: rapid.IntRange(0, 6).Draw(t, "want"), Spent: slices.Clone(p.spent)}
+	x.Apart = rapid.SampledFrom([]int{0, 1, len(job("J10"))}).Draw(t, "apart") // twins, and the tenth job and those behind it
 	for _, j := range p.held {
 		end := rapid.SampledFrom([]string{"runs on", "runs on", "done", "done and forgiven", "failed", "back", "to the tail"}).Draw(t, "outcome")
 		how[j.Ticket] = end
 		switch end {
 		case "done":
-			x.Done = append(x.Done, j.Ticket)
+			x.Done, x.Spent = append(x.Done, j.Ticket), append(x.Spent, j.Ticket)
 		case "done and forgiven":
 			effects := []Effect{r.w.s.ResetDeaths(j)}
 			x.Ended = append(x.Ended, Ended{Ticket: j.Ticket, Counts: CountsDone, Effects: effects})
@@ -244,9 +251,20 @@ func (r *run) readBack(p *modelProc, x *Exchange) {
 	for _, ticket := range held {
 		p.last = max(p.last, ticket)
 	}
+	for _, field := range r.w.server.List(r.w.t, "HKEYS", r.w.s.inflight(p.id)) {
+		if ticket, own := strings.CutPrefix(field, "p"); own && !slices.Contains(held, r.ticket(ticket)) {
+			r.Fatalf("the payload of ticket %s is left behind", ticket)
+		}
+	}
 	if _, err := r.send(x); !errors.Is(err, ErrStale) && !errors.Is(err, ErrReaped) {
 		r.Fatalf("a late request got %v, want ErrStale or ErrReaped", err)
 	}
+}
+
+func (r *run) ticket(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	r.must(err)
+	return n
 }
 
 func (r *run) kill(t *rapid.T) {

@@ -2,6 +2,7 @@ package resque
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -12,12 +13,27 @@ const scanPage = 1000
 // ScanDelayed reads a page of the jobs of our schedule, in no order, and returns the cursor of the next one. Both
 // cursors are "0" at the ends. A job that is there all the time is not missed, and may be returned twice.
 func (s Store) ScanDelayed(c redis.Conn, cursor string) (jobs []Reserved, next string, err error) {
-	return s.scanJobs(c, "ZSCAN", s.KeyOfSchedule(), cursor, 0)
+	return s.scanPairs(c, "ZSCAN", s.KeyOfSchedule(), cursor, func(member, _ []byte) (Reserved, bool) { return parseReserved(0, member) })
 }
 
 // ScanInFlight reads a page of a process's in-flight record, as ScanDelayed.
 func (s Store) ScanInFlight(c redis.Conn, process, cursor string) (jobs []Reserved, next string, err error) {
-	return s.scanJobs(c, "HSCAN", s.inflight(process), cursor, 1)
+	var apart []int64
+	jobs, next, err = s.scanPairs(c, "HSCAN", s.inflight(process), cursor, func(field, value []byte) (Reserved, bool) {
+		ticket, err := strconv.ParseInt(string(field), 10, 64)
+		if err == nil && isApart(value) {
+			apart = append(apart, ticket)
+		}
+		if err != nil {
+			return Reserved{}, false
+		}
+		return parseReserved(0, value)
+	})
+	if len(apart) == 0 || err != nil {
+		return jobs, next, err
+	}
+	large, _, err := s.ReadReserved(c, process, apart)
+	return append(jobs, large...), next, err
 }
 
 // ScanLeased reads a page of the jobs that clients hold over HTTP, as ScanDelayed.
@@ -26,13 +42,6 @@ func (s Store) ScanLeased(c redis.Conn, cursor string) (jobs []Reserved, next st
 		j.Queue, _, ok = ParsePlace(string(place))
 		j.Payload = payload
 		return j, ok
-	})
-}
-
-// scanJobs reads a page of jobs with their queues in front: job is 0 where they are members, and 1 where they are values.
-func (s Store) scanJobs(c redis.Conn, command, key, cursor string, job int) (jobs []Reserved, next string, err error) {
-	return s.scanPairs(c, command, key, cursor, func(member, value []byte) (Reserved, bool) {
-		return parseReserved(0, [][]byte{member, value}[job])
 	})
 }
 

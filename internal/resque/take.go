@@ -75,7 +75,8 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.Key(s.recovered())
 	c.Key(s.limits())
 	c.Key(s.clock())
-	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, MaxExchangeBytes, t.Largest)
+	limit, _ := x.limit()
+	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, limit, t.Largest)
 
 	place := s.limitArgs(&c, x)
 	turns := make(map[Lanes]int, 1)

@@ -175,6 +175,10 @@ func TestUniqueLooksForTheHolder(t *testing.T) {
 	}{
 		{"in its queue", func(w *wire) { w.push("low", "other") }, true},
 		{"reserved", func(w *wire) { w.enter("p").reserve(1, "low") }, true},
+		{"reserved, its payload apart", func(w *wire) {
+			w.enter("p").reserve(1, "low")
+			w.do("HSET", w.s.inflight("p"), 1, "~3:low", "p1", first.Payload)
+		}, true},
 		{"reserved by one of several", func(w *wire) {
 			w.enter("o")
 			w.push("high", "x1", "x2")

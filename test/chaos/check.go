@@ -48,7 +48,8 @@ for _, queue in ipairs({'work', 'lanes', 'lone'}) do n = n + redis.call('LLEN', 
 for _, schedule in ipairs({'go:schedule', 'delayed_queue_schedule', 'go:groups'}) do n = n + redis.call('ZCARD', 'resque:' .. schedule) end
 for _, list in ipairs({'go:lane:*', 'queue:lone-*'}) do n = n + #redis.call('KEYS', 'resque:' .. list) end
 for _, record in ipairs(redis.call('KEYS', 'resque:go:inflight:*')) do
-  n = n + redis.call('HLEN', record) - redis.call('HEXISTS', record, 'entered')
+  local apart = redis.call('HGET', record, 'apart') -- how many fields are payloads
+  n = n + redis.call('HLEN', record) - redis.call('HEXISTS', record, 'entered') - (apart and apart + 1 or 0)
 end
 return n`
 

@@ -46,7 +46,8 @@ func fleet(t *testing.T) *redistest.Server {
 	s.Do(t, "ZADD", "resque:go:schedule", 1900000000001, `4:mail{"class":"S1","args":[1],"attempt":2}`, 1900000000000, "5:büro"+job("S2"))
 	s.Do(t, "ZADD", "resque:go:processes", 5, "web:7:x")
 	s.Do(t, "HSET", "resque:go:process:web:7:x", "epoch", 1)
-	s.Do(t, "HSET", "resque:go:inflight:web:7:x", "entered", "mark", 9, "4:mail"+job("I9"), 10, "+6:f:Turn11:f:Turn=acme4:mail"+job("I10"))
+	s.Do(t, "HSET", "resque:go:inflight:web:7:x", "entered", "mark", 9, "4:mail"+job("I9"), 10, "+6:f:Turn11:f:Turn=acme4:mail"+job("I10"),
+		11, "~4:mail", "p11", job("I11"), 12, "~+6:f:Turn11:f:Turn=acme4:mail", "p12", job("I12"), "apart", 3, "p8", job("ended"))
 	s.Do(t, "HSET", "resque:go:unique:d", "id", "x")
 	s.Do(t, "HSET", "resque:go:limits", "c:Report", 1)
 	s.Do(t, "SET", "resque:go:unique-rest", 1)
@@ -95,7 +96,7 @@ func TestLeavingByHand(t *testing.T) {
 					t.Fatalf("%v:\n%s", err, out)
 				}
 			}
-			mail, office := []string{"L1", "L2", "L3", "I9", "I10", "Q1", "Q2"}, []string{"B1"}
+			mail, office := []string{"L1", "L2", "L3", "I9", "I10", "I11", "I12", "Q1", "Q2"}, []string{"B1"}
 			if mode == "now" {
 				mail, office = append(mail, "S1"), append(office, "S2")
 			} else {
@@ -188,7 +189,7 @@ func TestLeavingProgram(t *testing.T) {
 		t.Errorf("the dry run left %d keys of %d", len(after), len(before))
 	}
 	run(strings.Replace(program[1], "goworker.DrainDryRun()", "goworker.DrainNow()", 1))
-	want := []string{"I10", "L1", "L2", "L3", "I9", "Q1", "Q2", "S1"}
+	want := []string{"I10", "I12", "L1", "L2", "L3", "I9", "I11", "Q1", "Q2", "S1"}
 	if got := classes(s.List(t, "LRANGE", "resque:queue:mail", 0, -1)); !slices.Equal(got, want) {
 		t.Errorf("the queue has %v, want %v", got, want)
 	}

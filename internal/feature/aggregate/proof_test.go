@@ -376,7 +376,7 @@ func (w *world) each(f func(place string, raw []byte)) {
 		framed("schedule", w.List("ZRANGE", key, 0, -1))
 	}
 	for _, p := range w.Procs {
-		framed("record of "+p.ID, w.List("HVALS", p.Inflight()))
+		framed("record of "+p.ID, p.Reserved())
 	}
 	for _, raw := range w.List("LRANGE", "resque:failed", 0, -1) {
 		failure, err := payload.ParseFailure([]byte(raw))

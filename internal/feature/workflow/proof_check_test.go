@@ -122,9 +122,6 @@ func (w *world) read() (s stored) {
 	for _, queue := range w.Queues {
 		w.Must(w.Conn.Send("LRANGE", w.store.KeyOfQueue(queue), 0, -1))
 	}
-	for _, p := range w.Procs {
-		w.Must(w.Conn.Send("HVALS", p.Inflight()))
-	}
 	w.Must(w.Conn.Flush())
 	receive := func() any {
 		reply, err := w.Conn.Receive() // a key of another type answers with an error
@@ -153,19 +150,19 @@ func (w *world) read() (s stored) {
 		j := parse(payload)
 		s.places[j.id] = append(s.places[j.id], placed{where, payload})
 	}
-	for i := range 1 + len(w.Queues) + len(w.Procs) {
+	for i := range 1 + len(w.Queues) {
 		all, _ := redis.Strings(receive(), nil)
 		for _, raw := range all {
-			switch {
-			case i == 0:
+			if i == 0 {
 				add("schedule", raw, true)
-			case i <= len(w.Queues):
+			} else {
 				add("queue "+w.Queues[i-1], raw, false)
-			default:
-				if raw != "1" && strings.Contains(raw, "{") {
-					add("record", raw, true)
-				}
 			}
+		}
+	}
+	for _, p := range w.Procs {
+		for _, raw := range p.Reserved() {
+			add("record", raw, true)
 		}
 	}
 	return s

@@ -7,7 +7,8 @@
 -- ARGV  process, epoch, last ticket, wanted, byte limit, handed or '', arm, list queues,
 --       then two groups, each led by its count:
 --       done: ticket   |   ask: queue key, prefix, first quota
---       with what parts/ends.lua says between them
+--       with what parts/ends.lua says between them. Where the byte limit is two numbers, the second one is of parts/apart.lua,
+--       and there is a third group: tickets of jobs that have ended, whose payloads may still be in the record
 -- Returns {'ok', flags, committed tickets that were not in the record, {{ask, payload…}…},
 --       {ask found empty…}, {key, error…}, queues, commit.lua's answer if it has ends} or {'stale'|'gone'|'reaped'}.
 --       A list of nothing is nil: Redis is slow at answering a table.
@@ -40,6 +41,11 @@ if counted > 0 then try(5, 'INCRBY', written('%d', counted)) end
 
 local asks, jobs, fields, count, empty = {}, {}, {}, 0, {}
 local ticket, room, left, chunk, largest = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), 1, 0
+local least, apart, payloads
+if not left then
+  local limit = ARGV[5]
+--@apart
+end
 local function take(ask, limit)
   while limit > 0 and room > 0 and not ask.dry do
     if largest > 0 then chunk = math.max(1, math.min(chunk * 4, 64, math.floor(left / largest))) end
@@ -63,6 +69,7 @@ if not paused and not fenced then
   for _, ask in ipairs(asks) do take(ask, room) end
   local digits = tonumber(ARGV[4]) - room > 9 and {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}
   local tens
+  local some = least and largest >= least
   for _, ask in ipairs(asks) do -- tickets rise in the order of the answer
     local list, prefix = ask.jobs, ask.prefix
     if #list > 1 then jobs[#jobs + 1] = list end
@@ -74,10 +81,17 @@ if not paused and not fenced then
         if unit == 0 or not tens then tens = ticket > 9 and written('%d', (ticket - unit) / 10) or '' end
         fields[count - 1] = tens .. digits[unit]
       end
-      fields[count] = prefix .. list[i]
+      fields[count] = some and apart(fields[count - 1], prefix, list[i]) or prefix .. list[i]
     end
   end
   if count > 0 then redis.call('HSET', record, unpack(fields)) end
+  if some then payloads() end
+end
+if least then
+  local spent = {''}
+  for i = 1, number() do spent[i + 1] = 'p' .. arg() end
+  local gone = redis.call('HDEL', record, unpack(spent))
+  if gone > 0 and redis.call('HINCRBY', record, 'apart', -gone) <= 0 then redis.call('HDEL', record, 'apart') end
 end
 if ARGV[6] ~= '' then redis.call('HSET', process, 'handed', ARGV[6]) end
 if ARGV[7] == '1' then for _, i in ipairs(empty) do redis.call('EXISTS', KEYS[asks[i].key]) end end

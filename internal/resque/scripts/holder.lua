@@ -48,8 +48,8 @@ for _, name in ipairs(redis.call('SMEMBERS', KEYS[6])) do
   end
 end
 
-local function holds(record, ticket) -- behind the record's prefix: queue or lane
-  return string.sub(redis.call('HGET', record, ticket) or '', -#payload) == payload
+local function holds(record, field) -- behind the record's prefix: queue or lane
+  return string.sub(redis.call('HGET', record, field) or '', -#payload) == payload
 end
 local function running()
   local ticket, last = string.match(ARGV[7], '^(%d+)@(.*)$')
@@ -58,11 +58,13 @@ local function running()
     return true
   end
   for process, record in pairs(records) do
-    local tickets = redis.call('HKEYS', record)
-    looked = looked + 20 * #tickets
-    for _, ticket in ipairs(tickets) do -- lengths first: payloads may be large
-      if redis.call('HSTRLEN', record, ticket) > #payload and holds(record, ticket) then
-        seen = ticket .. '@' .. process
+    local fields = redis.call('HKEYS', record)
+    looked = looked + 20 * #fields
+    for _, field in ipairs(fields) do -- lengths first: payloads may be large
+      local own = string.match(field, '^p(%d+)$') -- of a payload alone: see parts/apart.lua
+      local more = redis.call('HSTRLEN', record, field) - #payload
+      if (more > 0 or own and more == 0) and holds(record, field) then
+        seen = (own or field) .. '@' .. process
         return true
       end
     end

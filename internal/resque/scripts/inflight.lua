@@ -18,6 +18,11 @@ for i, key in ipairs(KEYS) do
     if most == 0 or left <= 0 then return answer end
     local size, text = redis.call('HSTRLEN', key, ticket), ''
     if size <= whole then text = string.sub(redis.call('HGET', key, ticket), 1, head) end
+    if string.sub(text, 1, 1) == '~' then -- its payload is apart: see parts/apart.lua
+      local own = redis.call('HSTRLEN', key, 'p' .. ticket)
+      text, size = string.sub(text, 2), size - 1 + own
+      if own > 0 and size <= whole then text = string.sub(text .. string.sub(redis.call('HGET', key, 'p' .. ticket), 1, head), 1, head) end
+    end
     most, left = most - 1, left - #text
     jobs[#jobs + 1], jobs[#jobs + 2], jobs[#jobs + 3] = ticket, size, text
   end

@@ -12,7 +12,7 @@
 --         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
 --         has, and two for each limit, the higher one first: which
 --       turns: key, how many lanes to show, '1' to say the turn of each   |   queue: key
---       and how many jobs of the first queue to return
+--       and how many jobs of the first queue to return. Where the byte limit is two numbers, the second one is of parts/apart.lua
 -- Returns {'ok', flags as an exchange's, now, {lane, payload, lane, payload… by ticket},
 --       {limit that is used up, until when or 0…},
 --       {{how many lanes, {name, turn…}} or {how many lanes, {name of each whose turn has come…}, the first one's turn, the next one's or ''}…},
@@ -155,6 +155,11 @@ local function use(l, n) -- starts n jobs, or gives back
 end
 local ticket, left, turn, order, planned, popped = tonumber(ARGV[3]), tonumber(ARGV[6]), now, {}, 0, 0
 local fields, taken, count, largest, me = {}, {}, 0, 1, ARGV[1] .. '/'
+local least, apart, payloads
+if not left then
+  local limit = ARGV[6]
+--@apart
+end
 local chunk = ARGV[7] == '0' and 1 or max(1, min(64, floor(left / ARGV[7])))
 local digits, heads = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}, {[0] = ''}
 local function written(n) -- Lua and Redis are slow at writing numbers
@@ -222,7 +227,8 @@ local function pop() -- what is planned, with one call for a lane
       if #payload > largest then largest = #payload end
       local name = written(ticket)
       taken[count - 1], taken[count] = lane.at, payload
-      fields[count - 1], fields[count] = name, (lane.prefix or prefix(lane)) .. payload
+      local before = lane.prefix or prefix(lane)
+      fields[count - 1], fields[count] = name, least and apart(name, before, payload) or before .. payload
       for n = 1, #held do
         local l = held[n]
         if l.room then
@@ -258,7 +264,8 @@ local function spread(set) -- pops the first job of each lane
       ticket, count, left = ticket + 1, count + 2, left - #payload
       local name = written(ticket)
       taken[count - 1], taken[count] = lanes, payload
-      fields[count - 1], fields[count] = name, head .. written(#own) .. ':' .. own .. tail .. payload
+      local lead = head .. written(#own) .. ':' .. own .. tail
+      fields[count - 1], fields[count] = name, least and apart(name, lead, payload) or lead .. payload
       for n = spot + 1, spot + 2 * of, 2 do
         local high, low = byte(places, n, n + 1)
         local at = 256 * high + low
@@ -350,6 +357,7 @@ for i = 1, #limits do
   if l.moved then redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1) end
 end
 if count > 0 then redis.call('HSET', record, unpack(fields)) end
+if least then payloads() end
 
 local full, shown, waiting = {}, {}, {}
 for i = 1, #limits do

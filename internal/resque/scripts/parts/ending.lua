@@ -18,9 +18,17 @@ local function typed(key, t) -- nil, or why the key cannot be read as its type, 
   if type(answer) == 'table' then return answer.err, key end
   known[key] = true
 end
-local function whole() -- the job's bytes, or nil
+local function halves() -- the job's bytes, or prefix and payload where the record has them apart, or nil
   if not record then return bytes end
-  return call('HGET', record, ticket) or nil
+  local text = call('HGET', record, ticket)
+  if not text then return end
+  if byte(text, 1, 1) ~= 126 or string.find(ticket, '%D') then return text end -- '~'; a leased job has a place for a ticket, and no prefix
+  local payload = call('HGET', record, 'p' .. ticket)
+  if payload then return sub(text, 2), payload end
+end
+local function whole() -- the job's bytes, or nil
+  local text, payload = halves()
+  return payload and text .. payload or text
 end
 local owns = {head = true, tail = true, later = true, hold = true}
 local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or why it is refused
@@ -30,11 +38,12 @@ local function own(verb, key, a, text, ms) -- head, tail, later, hold: nil, or w
     local taken = answer == 1 and call('HLEN', key) > 1 -- another job has the lock
     if taken then call('HDEL', key, a) elseif type(answer) == 'number' then answer = try('PEXPIRE', key, ms) end
   else
-    local text = whole()
+    local text, payload = halves()
     if not text then return 'NOBYTES the record does not have the ticket' end
+    if payload and (verb == 'later' or #text ~= a + 0) then text, payload = text .. payload, nil end
     if verb == 'later' then answer = try('ZADD', key, a, text)
     else
-      answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, sub(text, a + 1))
+      answer = try(verb == 'head' and 'LPUSH' or 'RPUSH', key, payload or sub(text, a + 1))
       if type(answer) == 'number' then fills(key) end
     end
   end
