@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,7 +131,14 @@ type job struct {
 	ms        int
 }
 
+// padding makes a payload large enough for a field of its own in the in-flight record.
+var padding = strings.Repeat("x", resque.ApartFrom)
+
+// payload is the job's. Two of ten are large.
 func (j job) payload() []byte {
+	if strings.HasSuffix(j.id, "3") || strings.HasSuffix(j.id, "7") {
+		return fmt.Appendf(nil, `{"class":%q,"args":[%q,%d],"padding":%q}`, j.class, j.id, j.ms, padding)
+	}
 	return fmt.Appendf(nil, `{"class":%q,"args":[%q,%d]}`, j.class, j.id, j.ms)
 }
 

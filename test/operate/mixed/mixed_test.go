@@ -139,6 +139,8 @@ func TestMixed(t *testing.T) {
 		"an idle process":               (*fleet).idle,
 		"rolled and rolled back":        (*fleet).rolls,
 		"the way back":                  (*fleet).goesBack,
+		"large payloads of the dead":    (*fleet).leavesLarge,
+		"large payloads side by side":   (*fleet).joinsLarge,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
