@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -62,7 +61,7 @@ type hand struct {
 	task    *inflight.Task  // the job in hand
 	outcome outcome.Outcome // of that job
 	perform outcome.Handler // calls its handler
-	attrs   []slog.Attr     // room for those of its line in the log
+	records logging.Records // its line in the log
 }
 
 func newWorkers(b part.Base, c config, r *registry, rules *rule.Table, h *hookList, set *outcome.Set, p dispatcher, status *fleet.Status) *workers {
@@ -182,17 +181,13 @@ func (w *workers) end(h *hand, t *inflight.Task) {
 	w.dispatch.finish(t, o)
 }
 
-// logsFrom is where the lines of jobs come from in this program; 0: no line was logged. A Logger of slog looks for that in each line, which
-// costs as much as a quarter of it.
-var logsFrom atomic.Uintptr
-
 func (w *workers) log(h *hand, t *inflight.Task, o *outcome.Outcome) {
 	level, message := o.Line()
 	if !w.Log.Enabled(context.Background(), level) {
 		return
 	}
 	name := func(key, text string) slog.Attr { return slog.String(key, logging.Shorten(text, logging.MaxText)) }
-	attrs := append(h.attrs[:0], name("queue", t.Queue), slog.Duration("duration", o.Ran))
+	attrs := append(h.records.Room(), name("queue", t.Queue), slog.Duration("duration", o.Ran))
 	if t.Readable() {
 		attrs = append(attrs, name("class", t.Name), slog.String("worker", t.Worker))
 		if t.ID != "" {
@@ -202,17 +197,7 @@ func (w *workers) log(h *hand, t *inflight.Task, o *outcome.Outcome) {
 	if o.Err != nil {
 		attrs = append(attrs, slog.String("exception", failure.Exception(o.Err, exceptionOf)), name("error", fmt.Sprint(o.Err)))
 	}
-	attrs = append(attrs, o.Log.Attrs...)
-	if logsFrom.Load() == 0 {
-		var here [1]uintptr
-		runtime.Callers(1, here[:])
-		logsFrom.Store(here[0])
-	}
-	line := slog.NewRecord(clock.System.Now(), level, message, logsFrom.Load())
-	line.AddAttrs(attrs...)
-	_ = w.Log.Handler().Handle(t.Shown(context.Background()), line)
-	clear(attrs) // the line has copies
-	h.attrs = attrs
+	h.records.Log(t.Shown(context.Background()), w.Log, level, message, append(attrs, o.Log.Attrs...))
 }
 
 // perform runs the job's handler. It always returns: a panic becomes a *PanicError. The
