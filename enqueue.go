@@ -187,10 +187,9 @@ func pushWith(opts []EnqueueOption, p *outcome.Push, o *enqueueOptions, step asS
 	o.Reset()
 	*o = enqueueOptions{Mistakes: o.Mistakes, to: p.Options, step: step}
 	for i, opt := range opts {
-		if opt == nil {
+		if o.option = opt; opt == nil {
 			return producer.About(p.Name, fmt.Errorf("option %d of the job is nil; leave it out", i+1))
 		}
-		o.option = opt
 		opt.enqueue(o)
 	}
 	if step == nil && p.Options.Empty() {

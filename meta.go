@@ -28,9 +28,8 @@ type IDOption interface {
 type ownID string
 
 func (id ownID) enqueue(to *enqueueOptions) {
-	to.named = true
+	to.named, to.id = true, string(id)
 	id.check(&to.Mistakes, "the job's id", to.option)
-	to.id = string(id)
 }
 
 func (id ownID) workflow(to *workflowOptions) {
@@ -40,7 +39,6 @@ func (id ownID) workflow(to *workflowOptions) {
 
 func (id ownID) String() string { return fmt.Sprintf("WithID(%q)", string(id)) }
 
-// check checks the id, which the option has.
 func (id ownID) check(m *setting.Mistakes, what string, option any) {
 	m.Once(what, option)
 	if id == "" {
