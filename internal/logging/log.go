@@ -32,7 +32,7 @@ func newLogger(level slog.Leveler, format string, s *sink) (log *slog.Logger, fl
 }
 
 // lines is what writes to a sink: seelog's formatted writer, whose type has no name here. A logger of seelog would also find out
-// where each line comes from, which no format of ours says, and would copy the line twice more.
+// where each line comes from, which the form of lines does not say, and would copy the line twice more.
 type lines interface {
 	Write(line string, level seelog.LogLevel, context seelog.LogContextInterface) error
 }
