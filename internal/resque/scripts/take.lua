@@ -367,8 +367,8 @@ end
 for i = 1, number() do
   local key, most, each = number(), number(), arg() == '1'
   local many = try(key, 'ZCARD') or 0
-  if each then shown[i] = {many, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
-  else -- Redis is slow at writing turns
+  if each or many < 4 then shown[i] = {many, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
+  else -- Redis is slow at writing many turns
     local names = many > 0 and try(key, 'ZRANGEBYSCORE', '-inf', text(now + 512), 'LIMIT', 0, most) or {}
     local next = #names < min(most, many) and try(key, 'ZRANGE', #names, #names, 'WITHSCORES')
     shown[i] = {many, names, names[1] and try(key, 'ZSCORE', names[1]) or '', next and next[2] or ''}
