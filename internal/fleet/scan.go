@@ -19,7 +19,7 @@ const (
 	ScanEvery = 20 * time.Second
 
 	// scanPages is how many pages of keys a scan reads after each renewal, and sweepPages how
-	// many a sweep reads, which is urgent. A page costs Redis about 0.6 ms.
+	// many a sweep reads, which is urgent. A page costs Redis a millisecond at most.
 	scanPages  = 10
 	sweepPages = 100
 )
