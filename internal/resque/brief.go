@@ -87,17 +87,6 @@ func (s Store) briefArgs(x *Exchange, script string) []any {
 	return c.argv
 }
 
-// exchanged reads the answer of the script by which the exchange went.
-func (s Store) exchanged(x *Exchange, reply any) (out Exchanged, err error) {
-	if x.brief {
-		out, err = s.exchangedBriefly(x, reply)
-	} else {
-		out, err = s.exchangedInFull(x, reply)
-	}
-	s.exchangeKeys(x.Process).briefs.learn(out.Jobs)
-	return out, err
-}
-
 // exchangedBriefly reads the answer of brief.lua.
 func (s Store) exchangedBriefly(x *Exchange, reply any) (out Exchanged, err error) {
 	r, err := redis.Values(reply, nil)
