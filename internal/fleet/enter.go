@@ -120,6 +120,7 @@ func (l *Lease) enter(ctx context.Context) error {
 		// Where Redis is out of memory the process works, and registers as soon as there is room. Where it stood still
 		// and is out of the fleet already, the next renewal says so.
 		session = newSession(l.parent, p, l.Clock)
+		session.renew = l.loop.Wake
 		return nil
 	})
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 
 // releases is a rider that lets a session have large payloads in fields of their own while all processes that live know such records: see
 // resque.KnowsApart. It looks once the session has had such a payload, each minute, and as soon as the number of processes changes. Then
-// no payload gets a field of its own until the look is over, six seconds later. A process never changes its release, so each record is read
-// once. It is for the lease's goroutine.
+// no payload gets a field of its own until the look is over: one renewal reads who lives, and the next ones, which follow at once, read what
+// these know. A process never changes its release, so each record is read once. It is for the lease's goroutine.
 type releases struct {
 	lease *Lease
 
@@ -28,6 +28,7 @@ type releases struct {
 	members []string        // who lives, as the last look has found
 	many    bool            // these are not all, or Redis refused to say it
 	knows   map[string]bool // by id: whether its release knows such records
+	heard   bool            // the last renewal has brought the look forward
 }
 
 // Load has the renewal read what the look lacks.
@@ -47,13 +48,13 @@ func (r *releases) Load(c *resque.Cargo) {
 		return
 	}
 	for _, id := range r.unknown() {
-		l.base.Store.ReadKnows(c, id, resque.KnowsApart, func(knows bool) { r.knows[id] = knows })
+		l.base.Store.ReadKnows(c, id, resque.KnowsApart, func(knows bool) { r.knows[id], r.heard = knows, true })
 	}
 }
 
 // listed takes who lives.
 func (r *releases) listed(ids []string, all bool) {
-	r.looking, r.many, r.members, r.looked = false, !all, ids, r.lease.base.Clock.Now()
+	r.looking, r.many, r.members, r.looked, r.heard = false, !all, ids, r.lease.base.Clock.Now(), true
 	before := r.knows
 	r.knows = make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -84,4 +85,8 @@ func (r *releases) Answered(bool, resque.Due) {
 		from = 0
 	}
 	s.SetApart(from)
+	if r.heard && len(r.unknown()) > 0 {
+		r.lease.loop.Wake()
+	}
+	r.heard = false
 }

@@ -90,3 +90,55 @@ func TestReleasesOfTheFleet(t *testing.T) {
 	beats(4)
 	want("the record of one is missing", 0)
 }
+
+// The look begins with the first large payload, and its renewals follow each other at once as long as they bring it forward.
+func TestReleasesAreSoonKnown(t *testing.T) {
+	t.Parallel()
+	b := renewals(t, func(*resque.Cargo) {})
+	if err := b.base.Store.Enter(b.redis.Dial(t), process("other"), time.Hour, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.redis.Do(t, "HSET", "resque:go:process:other", "knows", resque.Knows)
+	woken := func() bool {
+		select {
+		case <-b.loop.Woken():
+			return true
+		default:
+			return false
+		}
+	}
+	follow := func() (renewals int) {
+		t.Helper()
+		for woken() {
+			if err := b.beat(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			renewals++
+		}
+		return renewals
+	}
+	if err := b.beat(t.Context()); err != nil { // it knows how many there are
+		t.Fatal(err)
+	}
+	woken()
+	b.Session().SawLarge()
+	if n := follow(); n != 2 || b.Session().Apart() != resque.ApartFrom {
+		t.Errorf("after %d renewals payloads are apart from %d bytes on", n, b.Session().Apart())
+	}
+	b.Session().SawLarge()
+	if woken() {
+		t.Error("another large payload renews the lease")
+	}
+	if err := b.base.Store.Enter(b.redis.Dial(t), process("gone"), time.Hour, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.redis.Do(t, "DEL", "resque:go:process:gone")
+	for range 3 {
+		if err := b.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := follow(); n > 1 || b.Session().Apart() != 0 {
+		t.Errorf("%d renewals follow for a record that is missing; payloads are apart from %d bytes on", n, b.Session().Apart())
+	}
+}

@@ -21,6 +21,7 @@ type Session struct {
 	end   context.CancelCauseFunc
 
 	large atomic.Bool  // it has had a job with a large payload; the poller writes it
+	renew func()       // renews the lease now; nil: nothing does
 	apart atomic.Int64 // see Apart; the lease writes it
 
 	// jobs is the parent of the running jobs' contexts. CancelJobs replaces it, so that it does
@@ -110,8 +111,12 @@ func (s *Session) StopJobs(cause error) {
 // SawLarge is called when the process has reserved a job with a large payload: the lease then looks whether all processes know records
 // that have such payloads in fields of their own.
 func (s *Session) SawLarge() {
-	if !s.large.Load() {
-		s.large.Store(true)
+	if s.large.Load() {
+		return
+	}
+	s.large.Store(true)
+	if s.renew != nil {
+		s.renew()
 	}
 }
 
