@@ -112,7 +112,7 @@ func TestEveryScriptHasBoundaries(t *testing.T) {
 	a := newArena(options{dir: t.TempDir()}, "scripts", "", nil)
 	defer a.close()
 	for name := range a.scripts() {
-		name, _, _ = strings.Cut(name, "+")
+		name = countedAs(name)
 		reached := slices.ContainsFunc(killed, func(b boundary) bool { return b.script == name }) ||
 			slices.ContainsFunc(httpBoundaries, func(b httpBoundary) bool { return b.script == name })
 		if !reached && !slices.Contains(unreached, name) {

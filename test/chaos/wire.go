@@ -126,10 +126,7 @@ func (a *arena) loadScripts() map[string]string {
 		if err != nil {
 			a.Fatalf("%s: %v", name, err)
 		}
-		name, _, _ = strings.Cut(name, "+") // with verbs it is the same script
-		if name == "brief" {
-			name = "exchange" // by the short way
-		}
+		name = countedAs(name)
 		first, _, _ := strings.Cut(text, "\n")
 		names[hash], names[text] = name, name
 		if name != "delay" && name != "lock" && name != "replace" {
@@ -137,6 +134,15 @@ func (a *arena) loadScripts() map[string]string {
 		}
 	}
 	return names
+}
+
+// countedAs is the name by which the calls of a script are counted: with verbs it is the same script, and an exchange by the short way is one.
+func countedAs(name string) string {
+	name, _, _ = strings.Cut(name, "+")
+	if name == "brief" {
+		return "exchange"
+	}
+	return name
 }
 
 // scripts are the product's, by name. The push of jobs that a verb puts into their places goes by its verb.
