@@ -31,7 +31,10 @@ export async function person({ size = desktop, theme = "light", script = true, v
   context.setDefaultTimeout(patience);
   const page = await context.newPage();
   const messages = [];
-  page.on("console", m => messages.push(`${m.type()}: ${m.text()} (${page.url()})`));
+  page.on("console", m => {
+    // Chromium says so where a key moved the focus before the page had loaded.
+    if (!m.text().startsWith("Autofocus processing was blocked")) messages.push(`${m.type()}: ${m.text()} (${page.url()})`);
+  });
   page.on("pageerror", e => messages.push(`error: ${e.message} (${page.url()})`));
   const me = {
     page, context, messages,
