@@ -153,7 +153,7 @@ func (l *Lease) beat(ctx context.Context) error {
 	if l.saw(session.Process.ID, renewed); renewed.All {
 		l.keeper.Read()
 	}
-	l.reaper.observe(renewed.Dead(), renewed.Processes, renewed.Due.Now)
+	l.reaper.observe(l.reaper.withStuck(renewed.Dead(), renewed.Fenced()), renewed.Processes, renewed.Due.Now)
 	renewed.Due.Asked = asked
 	for _, r := range l.riders() {
 		r.Answered(l.Leads(), renewed.Due)

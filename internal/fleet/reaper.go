@@ -28,6 +28,7 @@ type reaper struct {
 	lease   *Lease
 	loop    *part.Loop
 	pending atomic.Pointer[seen] // by the last renewal; nil: it is looked after
+	fenced  map[string]string    // of the lease's goroutine: by process, the leases of those that counted as dead at the last renewal
 
 	line     conn.Line
 	troubles troubles
@@ -56,6 +57,20 @@ func newReaper(l *Lease) *reaper {
 // mostReapers is how many processes try to take the jobs of a dead one at a time, in the mean. In a fleet of hundreds that lost a host,
 // all of them would ask for each dead process. The leader takes all.
 const mostReapers = 32
+
+// withStuck adds to the dead processes those that another process declares dead again and again: it cannot give their jobs back, as
+// one of an older release cannot where large payloads are apart. Between two of its tries they never count as dead for long enough.
+func (r *reaper) withStuck(dead, fenced []resque.Lease) []resque.Lease {
+	known := make(map[string]string, len(fenced))
+	for _, l := range fenced {
+		known[l.Process] = l.Value
+		if was := r.fenced[l.Process]; was != "" && was != l.Value && !slices.Contains(dead, l) {
+			dead = append(dead, l)
+		}
+	}
+	r.fenced = known
+	return dead
+}
 
 // observe is called with the dead processes that a renewal has shown at a time of Redis's clock, and how many processes there are, with
 // them. The loop takes their jobs, so that a long recovery costs no lease.

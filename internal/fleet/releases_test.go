@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/redistest"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -140,5 +141,46 @@ func TestReleasesAreSoonKnown(t *testing.T) {
 	}
 	if n := follow(); n > 1 || b.Session().Apart() != 0 {
 		t.Errorf("%d renewals follow for a record that is missing; payloads are apart from %d bytes on", n, b.Session().Apart())
+	}
+}
+
+// A process that another one declares dead again and again counts as dead at once: that one cannot give its jobs back.
+func TestStuckReaper(t *testing.T) {
+	t.Parallel()
+	b := renewals(t, func(*resque.Cargo) {})
+	c, store := b.redis.Dial(t), b.base.Store
+	if err := store.Enter(c, process("dead"), time.Hour, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	fence := func() {
+		t.Helper()
+		was := b.redis.Text(t, "ZSCORE", "resque:go:processes", "dead")
+		begun := time.Now()
+		redistest.Eventually(t, time.Minute, "a millisecond has passed", func() bool { return time.Since(begun) > 2*time.Millisecond })
+		if taken, err := store.Fence(c, "dead", was); err != nil || !taken {
+			t.Fatalf("%v, %v", taken, err)
+		}
+	}
+	observed := func() (dead []resque.Lease) {
+		t.Helper()
+		b.reaper.pending.Store(nil)
+		if err := b.beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if seen := b.reaper.pending.Load(); seen != nil {
+			dead = seen.dead
+		}
+		return dead
+	}
+	fence()
+	if dead := observed(); len(dead) > 0 {
+		t.Errorf("its reaper has just begun: %v", dead)
+	}
+	fence()
+	if dead := observed(); len(dead) != 1 || dead[0].Process != "dead" {
+		t.Errorf("of the one that was declared dead again: %v", dead)
+	}
+	if dead := observed(); len(dead) > 0 {
+		t.Errorf("nothing has happened since: %v", dead)
 	}
 }

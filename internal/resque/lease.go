@@ -288,6 +288,16 @@ func (r Renewed) Dead() (dead []Lease) {
 	return dead
 }
 
+// Fenced returns the leases of the processes that count as dead, those too of which Dead says nothing yet.
+func (r Renewed) Fenced() (fenced []Lease) {
+	for _, l := range r.Late {
+		if l.Fenced() {
+			fenced = append(fenced, l)
+		}
+	}
+	return fenced
+}
+
 // mostMembers is how many members of a fleet a renewal reads at most, and how many leases of dead ones.
 const mostMembers = 10_000
 
