@@ -42,8 +42,10 @@ func (r *recentEnds) add(e resque.Ended) {
 		copy(grown[copy(grown, r.ring[r.first:]):], r.ring[:r.first])
 		r.ring, r.first = grown, 0
 	}
-	if r.text == nil {
-		r.text = make([]byte, recentBytes)
+	if need := r.size + size; need > len(r.text) {
+		grown := make([]byte, min(recentBytes, max(64<<10, 2*need)))
+		r.read(grown[:0], r.from, r.size)
+		r.text, r.from = grown, 0
 	}
 	at := (r.from + r.size) % len(r.text)
 	copy(r.text, r.packed[copy(r.text[at:], r.packed):])
