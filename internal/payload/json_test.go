@@ -163,8 +163,6 @@ func TestEncodeErrors(t *testing.T) {
 	}
 }
 
-// FuzzEncode holds both styles against encoding/json: of a string, of JSON
-// decoded to values, of a struct, and of raw JSON.
 // The values that need no reflection have the bytes that encoding/json gives them, at any depth.
 func TestEncodeAsTheStandardLibrary(t *testing.T) {
 	t.Parallel()
@@ -200,6 +198,8 @@ func TestEncodeAsTheStandardLibrary(t *testing.T) {
 	}
 }
 
+// FuzzEncode holds both styles against encoding/json: of a string, of JSON
+// decoded to values, of a struct, and of raw JSON.
 func FuzzEncode(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1.0,"<é&>\u2028\\u2028",null,{"b":{}}]}`, `"\\\u003c"`, "\u2028\u2029", "\xff", `\u003c`,

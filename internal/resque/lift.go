@@ -48,8 +48,8 @@ func (b *Bulk) lifted() (values int) {
 	return values
 }
 
-// sendLifts sends what lifts the cancels of many jobs at the tail of a queue. By the queue is a script that finds the ids in the payloads, if anything
-// is cancelled at all: the entries themselves are twice as many values as there are jobs.
+// sendLifts sends what lifts the cancels of many jobs at the tail of a queue: the entries, which are twice as many values as there are jobs, or, with
+// byQueue, a script that looks whether anything is cancelled, and only then finds the ids in the payloads.
 func (b *Bulk) sendLifts(p *conn.Pipe, key string, byQueue bool) {
 	if !byQueue {
 		for lifts := range slices.Chunk(b.units[0].lifts, runRow/2) {
