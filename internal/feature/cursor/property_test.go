@@ -193,10 +193,25 @@ func (w *world) state() map[string]string {
 	return fields
 }
 
-// haunt has a zombie try everything. It changes nothing.
-func (w *world) haunt(l *life) {
-	before := w.state()
+// write has the run write its cursor, and waits for that.
+func (w *world) write(l *life) {
 	l.step(func(ctx context.Context, r *Run) {
+		switch err := r.write(ctx); {
+		case w.broken:
+		case err != nil:
+			w.t.Error(err)
+		case w.since:
+			w.stored = w.said
+		}
+	})
+}
+
+// haunt has a zombie try everything. It changes nothing. What the living run has not written is written before, or else the
+// writer could do that meanwhile.
+func (w *world) haunt(zombie, living *life) {
+	w.write(living)
+	before := w.state()
+	zombie.step(func(ctx context.Context, r *Run) {
 		_ = r.Set(ctx, []byte("-1")) // may not know it yet
 		write := r.write(ctx)
 		_, once := r.Once(ctx, fmt.Sprint("late ", w.r.IntN(1000)), func(context.Context) ([]byte, error) { w.t.Error("a zombie ran a block"); return []byte("-1"), nil })
@@ -325,15 +340,7 @@ func TestModel(t *testing.T) {
 						}
 					})
 				case act < 50:
-					l.step(func(ctx context.Context, r *Run) {
-						switch err := r.write(ctx); {
-						case w.broken:
-						case err != nil:
-							t.Error(err)
-						case w.since:
-							w.stored = w.said
-						}
-					})
+					w.write(l)
 				case act < 65:
 					died := false
 					l.step(func(ctx context.Context, r *Run) { died = w.block(ctx, r, func() { w.kill(l) }) })
@@ -366,7 +373,7 @@ func TestModel(t *testing.T) {
 					next(nil)
 				case act < 96 && len(w.zombies) > 0:
 					counts["haunted"]++
-					w.haunt(w.zombies[w.r.IntN(len(w.zombies))])
+					w.haunt(w.zombies[w.r.IntN(len(w.zombies))], l)
 				case act < 98:
 					counts["removed"]++
 					w.server.Do(t, "DEL", cursorKey)
