@@ -51,6 +51,7 @@ type Exchange struct {
 	Asks []Ask
 
 	brief bool // Send has sent it to brief.lua
+	alone bool // Send has sent it to take.lua alone
 
 	// Ended is committed before jobs are reserved. If one has a guard, or pushes its own job's bytes, all go by a script
 	// of their own; if Redis did not know that script, it runs last, and the answer is Late. Jobs that go back to
@@ -138,15 +139,21 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 	if err := s.sendBell(c, x); err != nil {
 		return err
 	}
-	x.parted.part(x.Ended)
+	s.shorten(x)
+	if x.alone {
+		x.parted = parted{}
+	} else {
+		x.parted.part(x.Ended)
+	}
 	if apart := x.parted.apart; len(apart) > 0 {
 		if err := c.Send("EVALSHA", s.endedArgs(x, commitFor(apart).Hash())...); err != nil {
 			return err
 		}
 	}
-	x.brief = s.briefly(x)
-	if err := s.sendExchange(c, x, "EVALSHA", x.script().Hash()); err != nil {
-		return err
+	if !x.alone {
+		if err := s.sendExchange(c, x, "EVALSHA", x.script().Hash()); err != nil {
+			return err
+		}
 	}
 	if x.Policy {
 		if err := s.sendPolicy(c, x); err != nil {
@@ -162,7 +169,7 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 		}
 	}
 	if x.Take != nil {
-		if err := c.Send("EVALSHA", s.takeArgs(x, takeScript.Hash())...); err != nil {
+		if err := c.Send("EVALSHA", s.takeArgs(x, x.Take.script().Hash())...); err != nil {
 			return err
 		}
 	}
@@ -258,7 +265,10 @@ type part struct {
 func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) {
 	commit := part{send: func(eval, _ string) error { return c.Send(eval, s.endedArgs(x, commitFor(x.parted.apart).Text())...) }}
 	exchange := part{armed: x.Arm, text: x.script().Text(), send: func(eval, script string) error { return s.sendExchange(c, x, eval, script) }}
-	take := part{text: takeScript.Text(), send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
+	take := part{send: func(eval, script string) error { return c.Send(eval, s.takeArgs(x, script)...) }}
+	if x.Take != nil {
+		take.text = x.Take.script().Text()
+	}
 	sentry := s.sentryParts(c, x)
 	var unknown []*part
 	receive := func(p *part) {
@@ -284,7 +294,9 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 	if len(x.parted.apart) > 0 {
 		receive(&commit)
 	}
-	receive(&exchange)
+	if !x.alone {
+		receive(&exchange)
+	}
 	if x.Policy && err == nil {
 		policy, broken, err = s.receivePolicy(c, x)
 	}
@@ -297,13 +309,22 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 			_, err = c.Receive()
 		}
 	}
+	again := false
+	longer := func() { // takes the long way where the short one was refused
+		if again = err == nil && x.takesAgain(take.reply); again {
+			exchange.text, take.text = x.script().Text(), x.Take.script().Text()
+			unknown = append(unknown, &exchange, &take)
+		}
+	}
 	if x.Take != nil {
 		receive(&take)
+		longer()
 	}
 	for _, p := range sentry {
 		receiveSentry(p)
 	}
-	for _, p := range unknown {
+	for i := 0; i < len(unknown); i++ {
+		p := unknown[i]
 		if err == nil {
 			err = p.send("EVAL", p.text)
 		}
@@ -315,14 +336,17 @@ func (s Store) receiveAll(c redis.Conn, x *Exchange) (out Exchanged, err error) 
 		} else {
 			receive(p)
 		}
+		if p == &take && !again {
+			longer()
+		}
 	}
-	if err == nil {
+	if err == nil && !x.alone {
 		out, err = s.exchanged(x, exchange.reply)
 	}
 	if err == nil && len(x.parted.apart) > 0 {
 		err = s.ended(commit.reply, &out)
 	}
-	out.Late = slices.Contains(unknown, &commit) || len(x.parted.groups) > 0 && slices.Contains(unknown, &exchange)
+	out.Late = slices.Contains(unknown, &commit) || len(x.parted.groups) > 0 && !again && slices.Contains(unknown, &exchange)
 	if err == nil && x.Take != nil {
 		if err = x.taken(take.reply, &out); err == nil {
 			out.Broken = append(out.Broken, out.Taken.Broken...)

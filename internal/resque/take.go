@@ -29,6 +29,7 @@ type Take struct {
 	Arm     bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
 
 	texts []string // of all limits, each once
+	one   bool     // Send has sent it to takeone.lua
 
 	// Numbers are the numbers of limits that this process registered, by Limit.Spec. They apply
 	// where Redis has lost a limit's numbers, and the script writes them back.
@@ -64,9 +65,10 @@ type ReadyLane struct {
 	Turn int64
 }
 
-func (s Store) takeArgs(x *Exchange, script string) []any {
+// takeCall is the first part of both scripts' arguments.
+func (s Store) takeCall(x *Exchange, used *exchangeArgv, keys, args int) Call {
 	t := x.Take
-	c := Call{keys: make([]any, 2, 16+4*len(t.Lanes)), before: 2}
+	c := Call{keys: make([]any, 2, keys), argv: make([]any, 0, args+len(x.Done)+len(x.Ended)+t.Want), before: 2}
 	c.Key(s.inflight(x.Process))
 	c.Key(s.process(x.Process))
 	c.Key(s.processes())
@@ -75,9 +77,38 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 	c.Key(s.recovered())
 	c.Key(s.limits())
 	c.Key(s.clock())
+	c.Key(s.stat("processed"))
 	limit, _ := x.limit()
 	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, limit, t.Largest)
+	if x.alone {
+		c.Arg(len(x.Done) + len(x.Ended))
+		for _, ticket := range x.Done {
+			c.Arg(used.ticket(ticket))
+		}
+		for i := range x.Ended {
+			c.Arg(used.ticket(x.Ended[i].Ticket))
+		}
+	} else {
+		c.Arg(0)
+	}
+	for i := range t.Want {
+		c.Arg(used.ticket(x.Last + int64(i) + 1))
+	}
+	return c
+}
 
+func (s Store) takeArgs(x *Exchange, script string) []any {
+	t := x.Take
+	of := s.exchangeKeys(x.Process)
+	used := of.used.Swap(nil)
+	if used == nil {
+		used = new(exchangeArgv)
+	}
+	defer of.used.Store(used)
+	if t.one {
+		return s.takeOneArgs(x, used, script)
+	}
+	c := s.takeCall(x, used, 16+4*len(t.Lanes), 32)
 	place := s.limitArgs(&c, x)
 	turns := make(map[Lanes]int, 1)
 	turnsKey := func(l Lanes) int {
@@ -190,31 +221,42 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	if err != nil || len(r) == 0 {
 		return fmt.Errorf("take: unexpected answer %v", reply)
 	}
-	status, _ := redis.String(r[0], nil)
-	if err := statusError(status); err != nil {
+	if err := statusError(firstText(r)); err != nil {
 		return err
 	}
-	if len(r) != 9 {
+	if len(r) != 10 {
 		return fmt.Errorf("take: unexpected answer %v", reply)
 	}
 	flags, _ := redis.String(r[1], nil)
 	out.Paused = out.Paused || strings.Contains(flags, "p")
 	out.Fenced = out.Fenced || strings.Contains(flags, "f")
 	out.Suspects = out.Suspects || strings.Contains(flags, "s")
+	out.Removed = out.Removed || strings.Contains(flags, "r")
+	missing, _ := redis.Int(r[9], nil)
+	out.Missing += missing
 
 	taken := &Taken{Full: make(map[string]int64)}
 	out.Taken = taken
 	taken.Now, _ = redis.Int64(r[2], nil)
 	jobs, _ := r[3].([]any)
-	out.Jobs = slices.Grow(out.Jobs, len(jobs)/2)
-	for i := 0; i+1 < len(jobs); i += 2 {
-		lane, _ := jobs[i].(int64)
-		if lane < 1 || int(lane) > len(t.Lanes) {
-			return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
+	add := func(from *Lane, payload any) {
+		raw, _ := payload.([]byte)
+		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(len(out.Jobs)) + 1, Queue: from.Queue, Payload: raw, Lane: from})
+	}
+	out.Jobs = slices.Grow(out.Jobs, len(jobs))
+	switch {
+	case t.one:
+		for _, payload := range jobs {
+			add(&t.Lanes[0], payload)
 		}
-		from := &t.Lanes[lane-1]
-		payload, _ := jobs[i+1].([]byte)
-		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(i/2) + 1, Queue: from.Queue, Payload: payload, Lane: from})
+	default:
+		for i := 0; i+1 < len(jobs); i += 2 {
+			lane, _ := jobs[i].(int64)
+			if lane < 1 || int(lane) > len(t.Lanes) {
+				return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
+			}
+			add(&t.Lanes[lane-1], jobs[i+1])
+		}
 	}
 	full, _ := redis.Int64s(r[4], nil)
 	for i := 0; i+1 < len(full); i += 2 {
@@ -236,6 +278,11 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 		taken.Broken = append(taken.Broken, KeyError{Key: broken[i], Reason: broken[i+1]})
 	}
 	return nil
+}
+
+func firstText(list []any) string {
+	text, _ := redis.String(first(list), nil)
+	return text
 }
 
 func first(list []any) any {

@@ -136,11 +136,14 @@ func (a *arena) loadScripts() map[string]string {
 	return names
 }
 
-// countedAs is the name by which the calls of a script are counted: with verbs it is the same script, and an exchange by the short way is one.
+// countedAs is the name by which the calls of a script are counted: with verbs it is the same script, and the short way does the same.
 func countedAs(name string) string {
 	name, _, _ = strings.Cut(name, "+")
-	if name == "brief" {
+	switch name {
+	case "brief":
 		return "exchange"
+	case "takeone":
+		return "take"
 	}
 	return name
 }

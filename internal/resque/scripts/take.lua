@@ -4,9 +4,10 @@
 -- the in-flight record in the same step.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
---       5 pause-all-workers   6 recovered   7 limits   8 clock   then keys in any order
+--       5 pause-all-workers   6 recovered   7 limits   8 clock   9 stat:processed   then keys in any order
 -- ARGV  process, epoch, last ticket, wanted, how many of these for idle workers, byte limit, how long jobs of this queue are as far as the
---       process has seen or 0, then four groups, each led by its count:
+--       process has seen or 0; how many jobs are done without effects where no exchange.lua comes before, and their tickets; the next tickets,
+--       as many as are wanted; then four groups, each led by its count:
 --       limits: 'slots', 'rate' or 'wait', their name among the limits, their number here or '', the first key, how many keys
 --       lanes: key of the turns, the first list, how many lists, how many bytes of their names stand before a lane's own, its name
 --         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
@@ -16,7 +17,8 @@
 -- Returns {'ok', flags as an exchange's, now, {lane, payload, lane, payload… by ticket},
 --       {limit that is used up, until when or 0…},
 --       {{how many lanes, {name, turn…}} or {how many lanes, {name of each whose turn has come…}, the first one's turn, the next one's or ''}…},
---       {jobs in the queue…}, {key, error…}, {job at the first queue's head…}} or {'stale'|'gone'|'reaped'}. Times are in µs.
+--       {jobs in the queue…}, {key, error…}, {job at the first queue's head…}, done tickets that were not in the record}
+--       or {'stale'|'gone'|'reaped'}. Times are in µs.
 --
 -- A lane's turn is when it was last taken from or got its first job: the lane served longest
 -- ago is next. 'wait' is a rate of one lane only. It puts off the lane's turn until there is a
@@ -32,40 +34,8 @@
 --
 -- Nothing is written before the record, the lease and the epoch are proven and all
 -- keys are read. Redis allows an HDEL as the first write when out of memory.
-local record, process = KEYS[1], KEYS[2]
-redis.call('HLEN', record)
-local fenced = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[1]) or '-1') < 0
-local epoch = redis.call('HGET', process, 'epoch')
-if epoch ~= ARGV[2] then
-  return {redis.call('EXISTS', KEYS[4]) == 1 and 'reaped' or epoch and 'stale' or 'gone'}
-end
+--@taking
 
-local at, errors = 7, {}
---@turn
-local function text(number) return string.format('%.0f', number) end
-local time = redis.call('TIME')
-local ahead, last = string.match(try(8, 'GET') or '', '^(%d+) (%d+)$')
-ahead, last = tonumber(ahead or 0), tonumber(last or 0)
-local now = time[1] * 1000000 + time[2] + ahead
-if now < last then ahead, now = ahead + last - now, last end
-
-local byte, sub, floor, min, max, call = string.byte, string.sub, math.floor, math.min, math.max, redis.call
-local early, lost, numbers = 5000, {}, {}
-local function readNumbers(name, slots, own) -- once for all keys
-  if numbers[name] then return unpack(numbers[name]) end
-  local said = try(7, 'HGET', name)
-  if not said and own ~= '' then
-    said = own
-    lost[#lost + 1], lost[#lost + 2] = name, own
-  end
-  local n, burst = string.match(said or '', '^([%d.]+) ?(%d*)$')
-  n, burst = tonumber(n), tonumber(burst)
-  if not n and said then errors[#errors + 1], errors[#errors + 2] = KEYS[7], name .. ' is "' .. said .. '", which is no number: '
-    .. (slots and 'one job runs at a time' or 'one job is started each second') .. ' until it is one' end
-  if not n then n, burst = slots and 1 or 1000000, nil end
-  numbers[name] = {n, burst}
-  return n, burst
-end
 local function existing(first, past, most, of) -- calls of with stretches of keys, and how many of these there are
   for from = first, past - 1, most do
     local to = min(from + most, past) - 1
@@ -79,7 +49,7 @@ local function readLimits()
   local n, burst = readNumbers(name, slots, own)
   local none = slots and {none = true, kind = kind, room = n, key = first - #limits - 1}
   waits = waits or kind == 'wait'
-  existing(first, first + count, 16, function(from, to, some) -- of most keys no job runs
+  local function read(from, to, some)
     if slots and some == 0 then
       for at = #limits + 1, #limits + to - from + 1 do limits[at] = none end
       return
@@ -91,13 +61,12 @@ local function readLimits()
         l.room = ok and n - used or 0
       else
         l.every = n
-        l.slack = ok and max(l.every * ((burst or 1) - 1), min(l.every, early)) or -1
-        local due, most = tonumber(used or '') or 0, now + l.slack + l.every
-        l.next, l.moved = max(min(due, most), now), due > most -- the rate was slower before
+        l.next, l.slack, l.moved = pace(used, ok, n, burst)
       end
       limits[#limits + 1] = l
     end
-  end)
+  end
+  if count == 1 then read(first, first, 1) else existing(first, first + count, 16, read) end -- of most keys no job runs
 end
 local function limit(at)
   local l = limits[at]
@@ -111,6 +80,7 @@ local want, idle, asked, sets = tonumber(ARGV[4]), tonumber(ARGV[5]), {}, {}
 local function readSet()
   local set = {turns = number(), first = number(), many = number(), before = number() + 1, head = arg(), tail = arg(), places = arg(), gone = {}, set = {}}
   set.known = try(set.turns, 'ZCARD')
+  counts[set.turns] = set.known
   sets[#sets + 1] = set
 end
 local function readLanes(set)
@@ -136,8 +106,6 @@ local function readLanes(set)
     end
   end)
 end
-local function usedUp(l) return l.room and l.room < 1 or l.next and l.next - now > l.slack end
-local function nextLook(l) return l.next - l.slack + min(l.slack / 2, early) end
 local function obstacle(lane)
   local held = lane.held
   for i = 1, #held do if usedUp(held[i]) then return held[i] end end
@@ -153,7 +121,7 @@ end
 local function use(l, n) -- starts n jobs, or gives back
   if l.room then l.room = l.room - n else l.next, l.moved = l.next + n * l.every, true end
 end
-local ticket, left, turn, order, planned, popped = tonumber(ARGV[3]), tonumber(ARGV[6]), now, {}, 0, 0
+local left, turn, order, planned, popped = tonumber(ARGV[6]), now, {}, 0, 0
 local fields, taken, count, largest, me = {}, {}, 0, 1, ARGV[1] .. '/'
 local least, apart, payloads
 if not left then
@@ -218,14 +186,15 @@ end
 local function pop() -- what is planned, with one call for a lane
   for i = popped + 1, planned do
     local lane = order[i]
-    if lane.planned > 0 then lane.jobs, lane.given, lane.planned = try(lane.list, 'LPOP', lane.planned) or {}, 0, 0 end
+    if lane.planned > 0 then lane.jobs, lane.given, lane.planned = try(lane.list, 'LPOP', text(lane.planned)) or {}, 0, 0 end
     local given, held = lane.given + 1, lane.held
     local payload = lane.jobs[given]
     lane.given = given
     if payload then
-      ticket, count, left = ticket + 1, count + 2, left - #payload
-      if #payload > largest then largest = #payload end
-      local name = written(ticket)
+      local size = #payload
+      count, left = count + 2, left - size
+      if size > largest then largest = size end
+      local name = ARGV[tickets + count / 2]
       taken[count - 1], taken[count] = lane.at, payload
       local before = lane.prefix or prefix(lane)
       fields[count - 1], fields[count] = name, least and apart(name, before, payload) or before .. payload
@@ -261,8 +230,8 @@ local function spread(set) -- pops the first job of each lane
     lanes = lanes + 1
     names[lanes] = own
     if payload then
-      ticket, count, left = ticket + 1, count + 2, left - #payload
-      local name = written(ticket)
+      count, left = count + 2, left - #payload
+      local name = ARGV[tickets + count / 2]
       taken[count - 1], taken[count] = lanes, payload
       local lead = head .. written(#own) .. ':' .. own .. tail
       fields[count - 1], fields[count] = name, least and apart(name, lead, payload) or lead .. payload
@@ -288,16 +257,11 @@ end
 
 for i = 1, number() do readLimits() end
 for i = 1, number() do readSet() end
-local paused = try(5, 'GET')
-paused = paused and string.match(string.lower(paused), '^%s*true%s*$')
-local closed = paused or fenced
 local spreading = not closed and spreads()
 for i = 1, closed and 0 or #sets do
   if not spreading then readLanes(sets[i]) end
 end
-redis.call('HDEL', record, '')
-for i = 1, #lost, 2 do redis.pcall('HSETNX', KEYS[7], lost[i], lost[i + 1]) end
-if now - last >= 1000000 or now == last then redis.call('SET', KEYS[8], text(ahead) .. ' ' .. text(now)) end
+local missing = settle()
 if spreading then spread(sets[1]) end
 local live = {}
 local function round(lanes) -- one job of each, where its limits allow it
@@ -343,8 +307,9 @@ for i = 1, #asked do
 end
 for i = 1, #sets do
   local set = sets[i]
-  if #set.gone > 0 then redis.call('ZREM', KEYS[set.turns], unpack(set.gone)) end
-  if #set.set > 0 then redis.call('ZADD', KEYS[set.turns], unpack(set.set)) end
+  local turns = set.turns
+  if #set.gone > 0 then counts[turns] = counts[turns] - redis.call('ZREM', KEYS[turns], unpack(set.gone)) end
+  if #set.set > 0 then counts[turns] = counts[turns] + redis.call('ZADD', KEYS[turns], unpack(set.set)) end
 end
 for at, has in pairs(holders) do
   local l = limits[at]
@@ -354,33 +319,13 @@ end
 for i = 1, #limits do
   local l = limits[i]
   if l.holders then redis.call('SADD', KEYS[l.key], unpack(l.holders)) end
-  if l.moved then redis.call('SET', KEYS[l.key], string.format('%.2f', l.next), 'EX', math.ceil((l.next - now) / 1000000) + 1) end
+  if l.moved then moveOn(KEYS[l.key], l.next) end
 end
 if count > 0 then redis.call('HSET', record, unpack(fields)) end
 if least then payloads() end
 
-local full, shown, waiting = {}, {}, {}
 for i = 1, #limits do
   local l = limits[i]
-  if (l.room or 0) < 1 and usedUp(l) then full[#full + 1], full[#full + 2] = i, l.room and '0' or text(nextLook(l)) end
+  if (l.room or 0) < 1 and usedUp(l) then full[#full + 1], full[#full + 2] = i, untilWhen(l) end
 end
-for i = 1, number() do
-  local key, most, each = number(), number(), arg() == '1'
-  local many = try(key, 'ZCARD') or 0
-  if each or many < 4 then shown[i] = {many, try(key, 'ZRANGE', 0, most - 1, 'WITHSCORES') or {}}
-  else -- Redis is slow at writing many turns
-    local names = many > 0 and try(key, 'ZRANGEBYSCORE', '-inf', text(now + 512), 'LIMIT', 0, most) or {}
-    local next = #names < min(most, many) and try(key, 'ZRANGE', #names, #names, 'WITHSCORES')
-    shown[i] = {many, names, names[1] and try(key, 'ZSCORE', names[1]) or '', next and next[2] or ''}
-  end
-end
-local queue
-for i = 1, number() do
-  local key = number()
-  waiting[i], queue = try(key, 'LLEN') or 0, queue or key
-end
-local heads, most = {}, number()
-if most > 0 and waiting[1] > 0 then heads = try(queue, 'LRANGE', 0, most - 1) or {} end
-local flags = (paused and 'p' or '') .. (fenced and 'f' or '')
-if #taken > 0 and redis.call('EXISTS', KEYS[6]) == 1 then flags = flags .. 's' end
-return {'ok', flags, text(now), taken, full, shown, waiting, errors, heads}
+--@taken
