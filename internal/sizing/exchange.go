@@ -28,10 +28,10 @@ var kinds = map[string]kind{
 	"expiring": {alone: 2},
 	"unique":   {alone: 2},
 	Result:     {alone: 2},
-	"rated":    {alone: 6, lanes: true},
-	"fair":     {alone: 6, lanes: true},
-	"limited":  {alone: 6, lanes: true},
-	"keyed":    {alone: 6, lanes: true},
+	"rated":    {alone: 4, lanes: true},
+	"fair":     {alone: 4, lanes: true},
+	"limited":  {alone: 4, lanes: true},
+	"keyed":    {alone: 4, lanes: true},
 	"delayed":  {alone: 6}, // with the looks of the process that moves it
 	"retried":  {alone: 7}, // with both of its runs
 }
