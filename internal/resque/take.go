@@ -239,24 +239,22 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	out.Taken = taken
 	taken.Now, _ = redis.Int64(r[2], nil)
 	jobs, _ := r[3].([]any)
-	add := func(from *Lane, payload any) {
-		raw, _ := payload.([]byte)
-		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(len(out.Jobs)) + 1, Queue: from.Queue, Payload: raw, Lane: from})
+	each := 2 // lane and payload
+	if t.one {
+		each = 1
 	}
-	out.Jobs = slices.Grow(out.Jobs, len(jobs))
-	switch {
-	case t.one:
-		for _, payload := range jobs {
-			add(&t.Lanes[0], payload)
+	out.Jobs = slices.Grow(out.Jobs, len(jobs)/each)
+	for i := 0; i+each <= len(jobs); i += each {
+		lane := int64(1)
+		if !t.one {
+			lane, _ = jobs[i].(int64)
 		}
-	default:
-		for i := 0; i+1 < len(jobs); i += 2 {
-			lane, _ := jobs[i].(int64)
-			if lane < 1 || int(lane) > len(t.Lanes) {
-				return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
-			}
-			add(&t.Lanes[lane-1], jobs[i+1])
+		if lane < 1 || int(lane) > len(t.Lanes) {
+			return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
 		}
+		from := &t.Lanes[lane-1]
+		payload, _ := jobs[i+each-1].([]byte)
+		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(i/each) + 1, Queue: from.Queue, Payload: payload, Lane: from})
 	}
 	full, _ := redis.Int64s(r[4], nil)
 	for i := 0; i+1 < len(full); i += 2 {

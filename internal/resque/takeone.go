@@ -1,7 +1,7 @@
 package resque
 
-// This file has a turn that takes from lanes go by a shorter way. Where one lane is asked for that is under one limit, takeone.lua takes. It also
-// ends the jobs that were done, where that is all that is to be said of them.
+// This file sends a turn that takes from lanes by a shorter way. Where one lane is asked for that is under one limit, takeone.lua takes. Where
+// the jobs that have ended need no more than an acknowledgement, the script that takes also acknowledges them.
 
 var takeOne = script("takeone")
 
@@ -14,7 +14,8 @@ func (s Store) shorten(x *Exchange) {
 	}
 	_, apart := x.limit()
 	x.Take.one = !apart && x.Take.asksOne()
-	x.alone = x.Want == 0 && len(x.Asks)+len(x.Spent) == 0 && x.Handed == "" && !x.Arm && !x.List && x.Sentry == nil && (len(x.Ended) == 0 || x.Take.one && s.onlyFree(x))
+	x.alone = x.Want == 0 && len(x.Asks)+len(x.Spent) == 0 && x.Handed == "" && !x.Arm && !x.List && x.Sentry == nil &&
+		(len(x.Ended) == 0 || x.Take.one && s.onlyFree(x))
 }
 
 // script is the one that takes.
@@ -46,7 +47,7 @@ func (s Store) onlyFree(x *Exchange) bool {
 	return true
 }
 
-// takesAgain reports whether the answer is that of takeone.lua which has left all to the long way, and has the exchange go that way.
+// takesAgain reports whether takeone.lua has answered that it did nothing. The exchange then goes the long way.
 func (x *Exchange) takesAgain(reply any) bool {
 	r, _ := reply.([]any)
 	if len(r) != 1 || firstText(r) != "again" {
@@ -57,6 +58,7 @@ func (x *Exchange) takesAgain(reply any) bool {
 	return true
 }
 
+// takeOneArgs is takeArgs for takeone.lua.
 func (s Store) takeOneArgs(x *Exchange, used *exchangeArgv, script string) []any {
 	t := x.Take
 	c := s.takeCall(x, used, 64+t.Want+len(x.Done)+len(x.Ended), 32)

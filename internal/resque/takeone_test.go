@@ -147,3 +147,25 @@ func TestTakeOneAsTakeMany(t *testing.T) {
 		})
 	}
 }
+
+// A server that does not know the scripts refuses the end of a job whose slot is not where it should be, and keeps the job.
+func TestTakeOneRefusesAnEnd(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	limit := Limit{Kind: LimitRunning, Name: "Mail"}
+	lane := NewLane("low", limit)
+	w.do("HSET", w.s.limits(), limit.Spec(), 5)
+	w.push("low", names("a", 3)...)
+	w.sort("low", func(string) Lane { return lane })
+	m := w.enter("p")
+	take := &Take{Want: 1, Lanes: []Lane{lane}, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}}
+	jobs := m.turn(Exchange{Take: take}).Jobs
+	free := w.s.LeaveLane(nil, "p", jobs[0], true)
+	w.spoil(w.s.limitKey(limit, "p"))
+	w.do("SCRIPT", "FLUSH")
+	out := m.turn(Exchange{Take: take, Ended: []Ended{{Ticket: jobs[0].Ticket, Counts: CountsDone, Effects: free}}})
+	if len(out.Refused) != 1 || len(out.Jobs) != 0 {
+		t.Errorf("got %+v", out)
+	}
+	w.same("jobs in the record", 1, len(w.record("p")))
+}
