@@ -13,8 +13,9 @@
 //	‹text›      what stands in quotes, unless it is the name of a method, a column or the like
 //	‹n›         a number, hexadecimal digits (8 or more, or behind 0x), or a word of 16 letters and digits or more
 //
-// A number and a hexadecimal id are one, because one in forty ids of 8 digits has no letter. Of file:line the name
-// of the file stays, without its folders. A list of such parts counts as one of them, since its length varies too. Blanks are folded.
+// A number and a hexadecimal id are one: of ids of 8 digits one in forty has no letter, and one in 2,600 nothing but letters.
+// Of file:line the name of the file stays, without its folders. A list of such parts counts as one of them, since its length
+// varies too. Blanks are folded.
 package fingerprint
 
 import (
@@ -198,11 +199,11 @@ func (f *folder) alnum() {
 		return
 	}
 	switch {
+	case digits < n && (hexes == n && n >= 8 || digits > 0 && n >= 16):
+		f.take(n, number)
 	case digits == 0:
 		f.copy(n)
 		f.word = rest[:n]
-	case digits < n && (hexes == n && n >= 8 || n >= 16):
-		f.take(n, number)
 	case isDigit(c):
 		f.number()
 	default:

@@ -65,6 +65,8 @@ var texts = []struct{ text, pattern string }{
 	{"order 0d9f2d0a-5b0e-4d7c-9a3e-6a1b2c3d4e5f is gone", "order ‹uuid› is gone"},
 	{"commit 4f2a91c07d not found", "commit ‹n› not found"},
 	{"commit 1234567890 not found", "commit ‹n› not found"},
+	{"commit feedfacecafe not found", "commit ‹n› not found"},
+	{"the facade of a notification faded", "the facade of a notification faded"},
 	{"No such charge: ch_3MmlLrLkdIwHu7ix0snN0B15", "No such charge: ch_‹n›"},
 	{"token expired at 2026-11-22T08:00:00.123Z", "token expired at ‹time›"},
 	{"token expired at 2026-11-22 08:00:00 +0100", "token expired at ‹time›"},
