@@ -9,9 +9,9 @@
 //
 // A failure list grows at its end. Refresh asks for the length of each list, its last known element with what follows it, and its first
 // known element. If these two are where they were, what follows is new. If one has moved, failures were removed or put back: Refresh
-// looks where, by the ids of elements in between, and reads those stretches again. A retry changes no place. So every five seconds
-// it reads again some of the known elements, one stretch and three elements anywhere; a list of less than a thousand is read whole.
-// After a change by your own program call Changed: the next calls read all of it again.
+// looks where, by the ids of elements in between, and reads those stretches again. A retry changes no place, and elements of the same
+// bytes look alike. So every five seconds it reads again some of the known elements, one stretch and three elements anywhere; a list
+// of less than a thousand is read whole. After a change by your own program call Changed: the next calls read all of it again.
 //
 // Of an Inspector with a mask the texts of groups are those that the mask leaves, and Filter.Text is compared with these. Groups and their ids are
 // the same with and without it.

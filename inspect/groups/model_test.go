@@ -114,7 +114,9 @@ func TestModel(t *testing.T) {
 				case what == "clear":
 					server.Do(t, "DEL", "resque:"+list)
 				case what == "blank":
-					server.Do(t, "LSET", "resque:"+list, length-1, "")
+					if server.Do(t, "LPOS", "resque:"+list, "") == nil { // two look alike: that one is gone is seen when they are read again
+						server.Do(t, "LSET", "resque:"+list, length-1, "")
+					}
 				}
 			}
 			p, err := x.Refresh(t.Context(), 0)
