@@ -28,6 +28,7 @@ func (s Store) Fence(c redis.Conn, process, observed string) (bool, error) {
 	a.Key(s.processes())
 	a.Key(s.reaped(process))
 	a.Key(s.process(process))
+	a.Key(s.inflight(process))
 	a.Arg(process, observed, tombstoneSeconds)
 	fenced, err := redis.Bool(a.Do(c, fenceScript))
 	if err != nil {

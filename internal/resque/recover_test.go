@@ -35,8 +35,16 @@ func TestFenceCompares(t *testing.T) {
 	}
 	m.die() // again, after a reaper that was itself killed
 
-	if fenced, err := w.s.Fence(w.c, "no lease", ""); err != nil || !fenced {
-		t.Errorf("a record without a lease: %v, %v", fenced, err)
+	w.unchanged("a fence of a process that another reaper took", func() {
+		if fenced, err := w.s.Fence(w.c, "taken", ""); err != nil || fenced {
+			t.Errorf("neither record nor lease: %v, %v", fenced, err)
+		}
+	})
+	for i, record := range []string{w.s.process("no lease 0"), w.s.inflight("no lease 1")} {
+		w.do("HSET", record, "a", "b")
+		if fenced, err := w.s.Fence(w.c, fmt.Sprint("no lease ", i), ""); err != nil || !fenced {
+			t.Errorf("a record without a lease: %v, %v", fenced, err)
+		}
 	}
 }
 
