@@ -192,7 +192,7 @@ func (k *keeper) clean() {
 	a.must("DEL", "resque:go:unique-rest")
 	for _, lock := range a.list("KEYS", "resque:go:unique:"+strings.Repeat("?", 32)) {
 		for _, id := range a.list("HKEYS", lock) {
-			if a.removed.gone[id] {
+			if a.removed.gone[id] || a.removed.unheard[id] { // no process has the job, so none releases its lock
 				a.must("DEL", lock)
 			}
 		}

@@ -41,6 +41,9 @@ func TestWebChecker(t *testing.T) {
 	again := given("q-again", 1, 6, 8) // it lost the key when the job was done, and the publish was repeated
 	again.acked, again.given[1].id, again.given[2].id = []int64{2 * second, 9 * second}, "q-2", "q-2"
 	w.keyless["q-again"] = 5000
+	last := given("r-last", 5, 7, 9) // the same, and its first delivery was in the last millisecond
+	last.acked, last.given[1].id, last.given[2].id = []int64{10 * second}, "r-2", "r-2"
+	w.keyless["r-last"] = 5000
 	w.compare(5000, map[string]standing{"m-undone": {"", 0}, "n-often": {"leased 6000", 2}, "o-gone": {"ready", 0}, "p-kept": {"ready", 1}},
 		map[string]standing{"m-undone": {"ready", 0}, "n-often": {"ready", 1}, "p-kept": {"ready", 1}})
 

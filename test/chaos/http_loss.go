@@ -23,7 +23,8 @@ type undone struct {
 	known bool // by then its publish was acknowledged
 }
 
-// undo is one loss. From then on a job may be delivered as often as the data says that are left.
+// undo is one loss. After that a job may be delivered as often as the data says that are left. What was delivered in the same millisecond
+// was before: no server had a connection any more.
 type undo struct {
 	at   int64 // ms
 	used int   // tries
@@ -41,7 +42,7 @@ func (u *undone) deliveredTooOften(given []delivery, tries int) (beyond, wrong i
 			until = u.at[i].at
 		}
 		for _, d := range given {
-			if from <= d.begun && d.begun < until {
+			if from < d.begun && d.begun <= until {
 				left--
 			}
 		}

@@ -258,6 +258,9 @@ func (c causes) checkLimits(l ledgers) {
 	groups := map[string][]edge{}
 	for id, s := range l.jobs {
 		o := c.a.orders[id]
+		if c.a.removed.doubtful[id] { // there may be two of it, of which the first to end releases the lock of both
+			continue
+		}
 		var of []string
 		switch o.class {
 		case "Few":

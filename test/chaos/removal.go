@@ -12,7 +12,7 @@ import (
 // removals are the keys that an operator removed, with what each removal excuses.
 type removals struct {
 	gone     map[string]bool     // jobs that stood there and nowhere else
-	doubtful map[string]bool     // jobs of a record that went while its process lost its connections
+	doubtful map[string]bool     // jobs of a record that went while its process lost its connections, and of one second before
 	unheard  map[string]bool     // of these, those of which the process may not have heard
 	windows  map[string][]window // in which "slots", "lock", "rate" or "ticks" may not hold
 	expired  int                 // jobs that were counted as expired
@@ -49,12 +49,9 @@ func (a *arena) removeKey(key string, span time.Duration, user string) {
 		a.Fatalf("%v", err)
 	}
 	defer c.Close()
-	heard := map[string]bool{} // reserved a while ago, and the reply was written since
+	var held holding
 	if user != "" {
-		for _, text := range a.list("HVALS", key) {
-			heard[idOf(text)] = true
-		}
-		time.Sleep(10 * time.Millisecond)
+		held = a.watch(key)
 	}
 	from := time.Now()
 	_ = c.Send("MULTI")
@@ -67,7 +64,7 @@ func (a *arena) removeKey(key string, span time.Duration, user string) {
 		a.Fatalf("removing %s: %v", key, err)
 	}
 	found, _ := redis.Strings(reply[0], nil)
-	a.excuse(key, found, heard, user != "", from)
+	a.excuse(key, found, held, user != "", from)
 	if strings.HasPrefix(key, "resque:go:inflight:") && user != "" {
 		a.excuseAnswers(key, from)
 	}
@@ -85,12 +82,57 @@ func (a *arena) removeKey(key string, span time.Duration, user string) {
 	a.inject()
 }
 
+// holding is which jobs an in-flight record had within a second.
+type holding struct {
+	seen  map[string]bool      // the answer to their ends may be lost
+	since map[string]time.Time // those that are there, and since when
+	heard map[string]bool      // of these, those of which their process has heard by now
+}
+
+// look takes what stands in the record.
+func (h *holding) look(values []string, at time.Time) {
+	there := map[string]time.Time{}
+	for _, text := range values {
+		id := idOf(text)
+		if there[id] = h.since[id]; there[id].IsZero() {
+			there[id] = at
+		}
+		h.seen[id] = true
+	}
+	h.since = there
+}
+
+// end ends the looks. A process that wakes late by so much has heard of a job after four times as long.
+func (h *holding) end(at time.Time, late time.Duration) {
+	for id, from := range h.since {
+		h.heard[id] = at.Sub(from) > 4*late
+	}
+}
+
+func newHolding() holding { return holding{seen: map[string]bool{}, heard: map[string]bool{}} }
+
+// watch looks at an in-flight record for a second. It takes the time in which a process wakes from how late it wakes itself: on a
+// machine with much to do that is tens of milliseconds.
+func (a *arena) watch(key string) holding {
+	const pause = 10 * time.Millisecond
+	held, late := newHolding(), time.Duration(0)
+	for end := time.Now().Add(time.Second); ; {
+		asked := time.Now()
+		held.look(a.list("HVALS", key), asked)
+		time.Sleep(pause) // also behind the last look, whose jobs their process is to hear of
+		if late = max(late, time.Since(asked)-pause); asked.After(end) {
+			held.end(time.Now().Add(-pause), late)
+			return held
+		}
+	}
+}
+
 // windowOf says which rule may not hold after the removal of a key, since it stood only there
 // which jobs the rule holds.
 var windowOf = map[string]string{"slots": "slots", "unique": "lock", "rate": "rate", "ticks": "ticks"}
 
 // excuse notes what stood in a key that was removed.
-func (a *arena) excuse(key string, found []string, heard map[string]bool, broken bool, from time.Time) {
+func (a *arena) excuse(key string, found []string, held holding, broken bool, from time.Time) {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "resque:go:"), ":")
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,15 +148,18 @@ func (a *arena) excuse(key string, found []string, heard map[string]bool, broken
 			a.removed.gone[id] = true
 		case kind == "inflight" && broken:
 			a.removed.doubtful[id] = true
-			a.removed.unheard[id] = a.removed.unheard[id] || !heard[id]
+			a.removed.unheard[id] = a.removed.unheard[id] || !held.heard[id]
 		}
+	}
+	for id := range held.seen {
+		a.removed.doubtful[id] = true
 	}
 	if name := windowOf[kind]; name != "" {
 		a.removed.windows[name] = append(a.removed.windows[name], window{from, from.Add(10 * time.Second)})
 	}
 }
 
-// excuseAnswers notes the jobs that ended in a process just before its record was removed: the
+// excuseAnswers notes the jobs that ended or were dropped in a process just before its record was removed: the
 // answer to their commit may have been lost with the connection.
 func (a *arena) excuseAnswers(key string, removed time.Time) {
 	l, err := readLedgers(a.dir)
@@ -133,6 +178,11 @@ func (a *arena) excuseAnswers(key string, removed time.Time) {
 		for _, r := range s.runs {
 			ended := time.Unix(0, r.end)
 			if r.end > 0 && r.process == name && removed.Sub(ended).Abs() < time.Second {
+				a.removed.doubtful[id] = true
+			}
+		}
+		for _, d := range s.drops {
+			if d.process == name && removed.Sub(time.Unix(0, d.start)).Abs() < time.Second {
 				a.removed.doubtful[id] = true
 			}
 		}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +101,44 @@ func TestRemovalsExcuse(t *testing.T) {
 	if r := a.join(); len(r.lost) != 1 || r.lost[0] != "elsewhere" || r.removed != 1 || r.done != 1 {
 		t.Errorf("lost %q, removed %d, done %d", r.lost, r.removed, r.done)
 	}
+}
+
+// Of a process that loses its record and its connections, the jobs of the second before may run twice, and their locks with them. Those
+// that came just now it may not know.
+func TestRemovalsDoubt(t *testing.T) {
+	a := empty(t)
+	const record = "resque:go:inflight:h:1:x"
+	value := func(id string) string { return `4:work{"class":"Nap","args":["` + id + `",1]}` }
+	held, began := newHolding(), time.Now()
+	held.look([]string{value("ended"), value("running")}, began)
+	held.look([]string{value("running"), value("later")}, began.Add(970*time.Millisecond))
+	held.end(began.Add(time.Second), 10*time.Millisecond)
+	if want := []string{"ended", "later", "running"}; !slices.Equal(slices.Sorted(maps.Keys(held.seen)), want) {
+		t.Errorf("seen: %v, want %q", held.seen, want)
+	}
+	if held.heard["ended"] || held.heard["later"] || !held.heard["running"] {
+		t.Errorf("heard of: %v", held.heard)
+	}
+	a.excuse(record, []string{"2", value("running"), "4", value("new")}, held, true, time.Now())
+	if !a.removed.doubtful["ended"] || a.removed.unheard["running"] || !a.removed.unheard["new"] {
+		t.Errorf("doubtful %v, unheard %v", a.removed.doubtful, a.removed.unheard)
+	}
+	a.expect(order{job: job{"ended", "Nap", 0}, unique: "a"}, order{job: job{"other", "Nap", 0}, unique: "a"}, order{job: job{"third", "Nap", 0}, unique: "a"})
+	p := &process{a: a, name: "w0", exited: make(chan struct{}), died: time.Now().Add(time.Hour)}
+	close(p.exited)
+	a.fleet = []*process{p}
+	check := func(ledger string) {
+		if err := os.WriteFile(a.ledger("w0"), []byte(ledger), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := readLedgers(a.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.newCauses().checkLimits(l)
+	}
+	check("s\tended\t1\t1,1\ns\tother\t2\t1,1\ne\tother\t3\ne\tended\t4\n")
+	wantProblems(t, a)
+	check("s\tthird\t1\t1,1\ns\tother\t2\t1,1\ne\tother\t3\ne\tthird\t4\n")
+	wantProblems(t, a, "2 ran at once")
 }
