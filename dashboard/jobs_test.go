@@ -71,6 +71,12 @@ func (d *desk) eventually(what string, cond func() bool) {
 	redistest.Eventually(d.T, time.Minute, what, cond)
 }
 
+// awaitJob asks for a job until it is found: a look for it ends after 150 ms, which on a busy machine may be too early.
+func (d *desk) awaitJob(path, user string) {
+	d.Helper()
+	d.eventually("there is "+path, func() bool { return d.Get(path, user).Status == http.StatusOK })
+}
+
 // search returns the jobs and failures of a search that goes on to its end.
 func (d *desk) search(q string) (all []any) {
 	d.Helper()
@@ -230,13 +236,13 @@ func TestJobFailed(t *testing.T) {
 	d.redis.Do(t, "SADD", "resque:queues", "pay")
 	d.redis.Do(t, "RPUSH", "resque:failed", `{"failed_at":"2026/10/14 10:00:00 UTC","payload":`+job+`,"exception":"Net::Timeout","error":"no answer for `+secret+`","backtrace":["a.rb:1 `+secret+`"],"worker":"h:1:pay","queue":"pay"}`)
 	d.silent("j1")
+	d.awaitJob("/api/v1/jobs/j1", "")
 	v := d.api("/jobs/j1", "")
 	if v["state"] != "failed" || v["failure"] == nil || !strings.Contains(fmt.Sprint(v["links"]), "job=j1&q=pay") || strings.Contains(fmt.Sprint(v["links"]), "hosts") {
 		t.Error(v)
 	}
-	if a := d.Get("/jobs/"+v["ref"].(string), ""); a.Status != http.StatusOK {
-		t.Error("by its ref:", a.Status)
-	}
+	d.awaitJob("/jobs/"+v["ref"].(string), "")
+	d.awaitJob("/jobs/j1", "eve viewer")
 	if a := d.Get("/jobs/j1", "eve viewer"); a.Status != http.StatusOK || strings.Contains(a.Body, "/jobs/j1/") {
 		t.Error("a viewer has buttons", a.Status)
 	}
