@@ -281,9 +281,10 @@ func TestFeatureOfDeadProcess(t *testing.T) {
 	}
 	b.Redis.Do(t, "HSET", "resque:go:process:"+dead.ID, "handed", "2 *1") // up to ticket 2, the first on trial
 	b.Redis.Do(t, "HSET", "resque:go:recovered", resque.Digest([]byte(poison)), fmt.Sprintf("8 %d other 7 0", now.UnixMilli()))
-	b.Redis.Do(t, "ZADD", "resque:go:processes", -now.Add(-time.Minute).UnixMilli(), dead.ID) // its reaper died as well
 	want := map[string]int{"Nobody failed": 1, "Good returned": 1, " returned": 1, "Good done": 2, "After done": 2}
 	b.Start()
+	b.Eventually("what observes has started", func() bool { return b.Log.Count("part=observer") > 0 })
+	b.Redis.Do(t, "ZADD", "resque:go:processes", -now.Add(-time.Minute).UnixMilli(), dead.ID) // its reaper died as well
 	b.Eventually("all have ended", func() bool { return total(counted(t, b.Redis)) >= total(want) })
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
