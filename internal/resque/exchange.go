@@ -51,7 +51,7 @@ type Exchange struct {
 	Asks []Ask
 
 	brief bool // Send has sent it to brief.lua
-	alone bool // Send has sent it to take.lua or takeone.lua alone
+	alone bool // Send has sent it to take.lua or takeown.lua alone
 
 	// Ended is committed before jobs are reserved. If one has a guard, or pushes its own job's bytes, all go by a script
 	// of their own; if Redis did not know that script, it runs last, and the answer is Late. Jobs that go back to

@@ -107,6 +107,51 @@ func TestSortIntoOneLane(t *testing.T) {
 	}
 }
 
+// A batch of several lanes goes there as far as the queue still holds it, whatever bytes are in the jobs.
+func TestSortIntoLanes(t *testing.T) {
+	t.Parallel()
+	fair := byTenant(Limit{Kind: LimitNone, Name: "Mail", Keyed: true})
+	lanes := []Lane{fair("a:"), fair("b:")} // in turn
+	for _, tt := range []struct {
+		name        string
+		read, there []string
+		moved       int
+	}{
+		{"as they were read", []string{"a", "b", "c"}, []string{"a", "b", "c", "d"}, 3},
+		{"the first was taken", []string{"a", "b", "c"}, []string{"b", "c", "d"}, 0},
+		{"the last was taken", []string{"a", "b", "c"}, []string{"a", "b"}, 2},
+		{"one in the middle was taken", []string{"a", "b", "c", "d"}, []string{"a", "c", "d"}, 1},
+		{"all were taken", []string{"a", "b"}, nil, 0},
+		{"one was put in front", []string{"a", "b"}, []string{"x", "a", "b"}, 0},
+		{"two are one there", []string{"a", "b", "c"}, []string{"a\nb", "c", "d"}, 0},
+		{"another is longer", []string{"a", "b", "c"}, []string{"a", "bb", "c"}, 1},
+		{"another is shorter", []string{"a", "bb", "c"}, []string{"a", "b", "c"}, 1},
+		{"empty ones", []string{"", "", ""}, []string{"", "", "", "c"}, 3},
+		{"an empty one, and another", []string{"", "b"}, []string{"", "c"}, 1},
+		{"with a line feed", []string{"a\n", "b", "\n"}, []string{"a\n", "b", "\n"}, 3},
+		{"with a line feed, and one was taken", []string{"a\n", "b", "\n"}, []string{"a\n", "\n"}, 1},
+	} {
+		w := newWire(t)
+		var raws [][]byte
+		var of []Lane
+		var wants [2][]string
+		for i, job := range tt.read {
+			raws, of = append(raws, []byte(job)), append(of, lanes[i%2])
+			if i < tt.moved {
+				wants[i%2] = append(wants[i%2], job)
+			}
+		}
+		w.push("low", tt.there...)
+		moved, _, err := w.s.Sort(w.c, "low", raws, of, Next{})
+		w.must(err)
+		w.same(tt.name+": moved", tt.moved, moved)
+		w.same(tt.name+": the queue", append([]string{}, tt.there[moved:]...), w.queue("low"))
+		for i, want := range wants {
+			w.same(tt.name+": a lane", append([]string{}, want...), w.server.List(t, "LRANGE", w.s.lane(lanes[i]), 0, -1))
+		}
+	}
+}
+
 // Jobs that begin alike go from the head of their queue into their lane, up to one that may be of another: of another class or form, or with a
 // name of a class or an escape behind that.
 func TestSortAlike(t *testing.T) {

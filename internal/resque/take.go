@@ -29,7 +29,8 @@ type Take struct {
 	Arm     bool     // track all of this, so that Redis notifies us of changes; there are no Lanes then
 
 	texts []string // of all limits, each once
-	one   bool     // Send has sent it to takeone.lua
+	own   own
+	frees frees
 
 	// Numbers are the numbers of limits that this process registered, by Limit.Spec. They apply
 	// where Redis has lost a limit's numbers, and the script writes them back.
@@ -68,7 +69,7 @@ type ReadyLane struct {
 // takeCall is the first part of both scripts' arguments.
 func (s Store) takeCall(x *Exchange, used *exchangeArgv, keys, args int) Call {
 	t := x.Take
-	c := Call{keys: make([]any, 2, keys), argv: make([]any, 0, args+len(x.Done)+len(x.Ended)+t.Want), before: 2}
+	c := Call{keys: make([]any, 2, keys+len(t.frees.keys)), argv: make([]any, 0, args+len(x.Done)+len(x.Ended)+t.Want), before: 2}
 	c.Key(s.inflight(x.Process))
 	c.Key(s.process(x.Process))
 	c.Key(s.processes())
@@ -80,20 +81,23 @@ func (s Store) takeCall(x *Exchange, used *exchangeArgv, keys, args int) Call {
 	c.Key(s.stat("processed"))
 	limit, _ := x.limit()
 	c.Arg(x.Process, x.Epoch, x.Last, t.Want, t.Want-t.Ahead, limit, t.Largest)
+	var freed []byte
 	if x.alone {
 		c.Arg(len(x.Done) + len(x.Ended))
 		for _, ticket := range x.Done {
 			c.Arg(used.ticket(ticket))
 		}
-		for i := range x.Ended {
-			c.Arg(used.ticket(x.Ended[i].Ticket))
+		for _, key := range t.frees.keys {
+			c.Key(key)
 		}
+		freed = t.frees.freed(&c, used, x.Ended)
 	} else {
 		c.Arg(0)
 	}
 	for i := range t.Want {
 		c.Arg(used.ticket(x.Last + int64(i) + 1))
 	}
+	c.Arg(freed)
 	return c
 }
 
@@ -105,8 +109,8 @@ func (s Store) takeArgs(x *Exchange, script string) []any {
 		used = new(exchangeArgv)
 	}
 	defer of.used.Store(used)
-	if t.one {
-		return s.takeOneArgs(x, used, script)
+	if t.own.used {
+		return s.takeOwnArgs(x, used, script)
 	}
 	c := s.takeCall(x, used, 16+4*len(t.Lanes), 32)
 	place := s.limitArgs(&c, x)
@@ -239,22 +243,21 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 	out.Taken = taken
 	taken.Now, _ = redis.Int64(r[2], nil)
 	jobs, _ := r[3].([]any)
-	each := 2 // lane and payload
-	if t.one {
-		each = 1
-	}
-	out.Jobs = slices.Grow(out.Jobs, len(jobs)/each)
-	for i := 0; i+each <= len(jobs); i += each {
-		lane := int64(1)
-		if !t.one {
-			lane, _ = jobs[i].(int64)
+	if t.own.used {
+		if err := x.takenInTurn(jobs, out); err != nil {
+			return err
 		}
+		jobs = nil
+	}
+	out.Jobs = slices.Grow(out.Jobs, len(jobs)/2)
+	for i := 0; i+1 < len(jobs); i += 2 { // lane and payload
+		lane, _ := jobs[i].(int64)
 		if lane < 1 || int(lane) > len(t.Lanes) {
 			return fmt.Errorf("take: answer names lane %d of %d", lane, len(t.Lanes))
 		}
 		from := &t.Lanes[lane-1]
-		payload, _ := jobs[i+each-1].([]byte)
-		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(i/each) + 1, Queue: from.Queue, Payload: payload, Lane: from})
+		payload, _ := jobs[i+1].([]byte)
+		out.Jobs = append(out.Jobs, Reserved{Ticket: x.Last + int64(i/2) + 1, Queue: from.Queue, Payload: payload, Lane: from})
 	}
 	full, _ := redis.Int64s(r[4], nil)
 	for i := 0; i+1 < len(full); i += 2 {
@@ -263,8 +266,15 @@ func (x *Exchange) taken(reply any, out *Exchanged) error {
 		}
 	}
 	looks, _ := r[5].([]any)
+	if t.own.used { // which looks at one queue
+		looks, r[6] = []any{r[5]}, []any{r[6]}
+	}
 	for _, look := range looks {
-		taken.Shown = append(taken.Shown, shown(look, taken.Now))
+		if look == nil {
+			taken.Shown = append(taken.Shown, x.shownInTurn(taken.Now))
+		} else {
+			taken.Shown = append(taken.Shown, shown(look, taken.Now))
+		}
 	}
 	taken.Waiting, _ = redis.Int64s(r[6], nil)
 	if len(taken.Shown) != len(t.Look) || len(taken.Waiting) != len(t.Queues) {

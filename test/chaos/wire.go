@@ -142,7 +142,7 @@ func countedAs(name string) string {
 	switch name {
 	case "brief":
 		return "exchange"
-	case "takeone":
+	case "takeown":
 		return "take"
 	}
 	return name

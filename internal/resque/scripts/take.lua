@@ -4,10 +4,11 @@
 -- the in-flight record in the same step.
 --
 -- KEYS  1 in-flight record   2 process record   3 processes   4 tombstone
---       5 pause-all-workers   6 recovered   7 limits   8 clock   9 stat:processed   then keys in any order
+--       5 pause-all-workers   6 recovered   7 limits   8 clock   9 stat:processed   then those of slots to free   then keys in any order
 -- ARGV  process, epoch, last ticket, wanted, how many of these for idle workers, byte limit, how long jobs of this queue are as far as the
 --       process has seen or 0; how many jobs are done without effects where no exchange.lua comes before, and their tickets; the next tickets,
---       as many as are wanted; then four groups, each led by its count:
+--       as many as are wanted; for each key of slots two bytes, the higher one first, how many of the done tickets, the last ones, free theirs;
+--       then four groups, each led by its count:
 --       limits: 'slots', 'rate' or 'wait', their name among the limits, their number here or '', the first key, how many keys
 --       lanes: key of the turns, the first list, how many lists, how many bytes of their names stand before a lane's own, its name
 --         there; what stands before and behind the own in the in-flight record; and for each lane a byte, how many limits it
@@ -18,7 +19,8 @@
 --       {limit that is used up, until when or 0…},
 --       {{how many lanes, {name, turn…}} or {how many lanes, {name of each whose turn has come…}, the first one's turn, the next one's or ''}…},
 --       {jobs in the queue…}, {key, error…}, {job at the first queue's head…}, done tickets that were not in the record}
---       or {'stale'|'gone'|'reaped'}. Times are in µs.
+--       or {'stale'|'gone'|'reaped'}. Times are in µs. {'again'}: the end of a job cannot be done alone; exchange.lua is to do all ends,
+--       and then take.lua the rest. Nothing is done then, but that slots of done jobs may be free.
 --
 -- A lane's turn is when it was last taken from or got its first job: the lane served longest
 -- ago is next. 'wait' is a rate of one lane only. It puts off the lane's turn until there is a
@@ -32,8 +34,8 @@
 -- Time is Redis's but never goes back: the clock holds the offset to add, and the time of at
 -- most a second ago.
 --
--- Nothing is written before the record, the lease and the epoch are proven and all
--- keys are read. Redis allows an HDEL as the first write when out of memory.
+-- Nothing is written before the lease and the epoch are proven, and nothing but slots before all keys are read. Redis allows
+-- an SREM or an HDEL as the first write when out of memory.
 --@taking
 
 local function existing(first, past, most, of) -- calls of with stretches of keys, and how many of these there are
@@ -122,24 +124,13 @@ local function use(l, n) -- starts n jobs, or gives back
   if l.room then l.room = l.room - n else l.next, l.moved = l.next + n * l.every, true end
 end
 local left, turn, order, planned, popped = tonumber(ARGV[6]), now, {}, 0, 0
-local fields, taken, count, largest, me = {}, {}, 0, 1, ARGV[1] .. '/'
+local fields, taken, count, largest = {}, {}, 0, 1
 local least, apart, payloads
 if not left then
   local limit = ARGV[6]
 --@apart
 end
 local chunk = ARGV[7] == '0' and 1 or max(1, min(64, floor(left / ARGV[7])))
-local digits, heads = {[0] = '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'}, {[0] = ''}
-local function written(n) -- Lua and Redis are slow at writing numbers
-  local unit = n % 10
-  local tens = (n - unit) / 10
-  local head = heads[tens]
-  if not head then
-    head = text(tens)
-    heads[tens] = head
-  end
-  return head .. digits[unit]
-end
 local function plan(lane) -- one more job of a lane
   planned, turn = planned + 1, turn + 1
   order[planned], lane.size, lane.planned, lane.turn = lane, lane.size - 1, lane.planned + 1, turn
@@ -329,3 +320,10 @@ for i = 1, #limits do
   if (l.room or 0) < 1 and usedUp(l) then full[#full + 1], full[#full + 2] = i, untilWhen(l) end
 end
 --@taken
+local shown, waiting, queue = {}, {}, nil
+for i = 1, number() do shown[i] = show(number(), number(), arg() == '1') end
+for i = 1, number() do
+  local key = number()
+  waiting[i], queue = try(key, 'LLEN') or 0, queue or key
+end
+return answer(#shown > 0 and shown, #waiting > 0 and waiting, queue, waiting[1], number())

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A turn that takes from one lane under one limit has the same outcome by the short way, in whatever state Redis is.
-func TestTakeOneAsTakeMany(t *testing.T) {
+// A turn that takes from lanes has the same outcome where takeown.lua takes, or where take.lua also ends jobs, in whatever state Redis is.
+func TestTakeOwnAsTake(t *testing.T) {
 	t.Parallel()
 	states := []struct {
 		name  string
@@ -24,12 +24,16 @@ func TestTakeOneAsTakeMany(t *testing.T) {
 		{"there are more lanes", func(w *wire, _ *proc, lane Lane) {
 			w.do("ZADD", w.s.turns(lane.Lanes()), 1, "x", 2, "y", 3, "z", 1e18, "later")
 		}},
-		{"the limit's key has another type", func(w *wire, _ *proc, lane Lane) { w.spoil(w.s.limitKey(lane.Limits()[0], "p")) }},
+		{"the limit's key has another type", func(w *wire, _ *proc, lane Lane) { w.spoil(w.limitOf(lane)) }},
 		{"its numbers have another type", func(w *wire, _ *proc, _ Lane) { w.spoil(w.s.limits()) }},
-		{"its number is none", func(w *wire, _ *proc, lane Lane) { w.do("HSET", w.s.limits(), lane.Limits()[0].Spec(), "many") }},
+		{"its number is none", func(w *wire, _ *proc, lane Lane) {
+			for _, limit := range lane.Limits() {
+				w.do("HSET", w.s.limits(), limit.Spec(), "many")
+			}
+		}},
 		{"its number is lost", func(w *wire, _ *proc, _ Lane) { w.do("DEL", w.s.limits()) }},
 		{"another process holds slots", func(w *wire, _ *proc, lane Lane) {
-			if key := w.s.limitKey(lane.Limits()[0], "p"); w.server.Text(t, "TYPE", key) == "set" {
+			if key := w.limitOf(lane); w.server.Text(t, "TYPE", key) == "set" {
 				w.do("SADD", key, "other/1", "other/2")
 			}
 		}},
@@ -51,34 +55,83 @@ func TestTakeOneAsTakeMany(t *testing.T) {
 			w.do("CONFIG", "SET", "maxmemory", "1")
 		}},
 	}
-	limits := map[string]Limit{
-		"1000": {Kind: LimitRunning, Name: "Mail"}, "7": {Kind: LimitRunning, Name: "Mail"}, "20": {Kind: LimitRunningHere, Name: "Mail"}, "30": {Kind: LimitRunning, Name: "Mail", Keyed: true, Key: "k"},
-		"10000000": {Kind: LimitStarts, Name: "Mail"}, "1000000 5": {Kind: LimitStartsHere, Name: "Mail"}, "1": {Kind: LimitStarts, Name: "Mail"}, "0": {Kind: LimitStarts, Name: "Mail"},
+	running, here := Limit{Kind: LimitRunning, Name: "Mail"}, Limit{Kind: LimitRunningHere, Name: "Mail"}
+	starts, startsHere := Limit{Kind: LimitStarts, Name: "Mail"}, Limit{Kind: LimitStartsHere, Name: "Mail"}
+	keyed := func(limit Limit, key string) Limit {
+		limit.Keyed, limit.Key = true, key
+		return limit
+	}
+	of := func(limit Limit, keys ...string) (lanes []Lane) { // one for each key
+		for _, key := range keys {
+			lanes = append(lanes, NewLane("low", keyed(limit, key)))
+		}
+		return lanes
+	}
+	turns := func(limit Limit, keys ...string) (lanes []Lane) { // by key, all under the limit
+		for _, key := range keys {
+			lanes = append(lanes, NewLane("low", limit, keyed(Limit{Kind: LimitNone, Name: "Mail"}, key)))
+		}
+		return lanes
+	}
+	cases := []struct {
+		number string
+		lanes  []Lane
+		sizes  []int
+	}{
+		{"1000", []Lane{NewLane("low", running)}, []int{1, 3, 25}},
+		{"7", []Lane{NewLane("low", running)}, []int{3, 25}},
+		{"20", []Lane{NewLane("low", here)}, []int{25}},
+		{"30", of(running, "k"), []int{25}},
+		{"10000000", []Lane{NewLane("low", starts)}, []int{1, 25}},
+		{"1000000 5", []Lane{NewLane("low", startsHere)}, []int{3, 25}},
+		{"1", []Lane{NewLane("low", starts)}, []int{25}},
+		{"0", []Lane{NewLane("low", starts)}, []int{25}},
+		{"", of(Limit{Kind: LimitNone, Name: "Mail"}, "k"), []int{25}},
+		{"", of(Limit{Kind: LimitNone, Name: "Mail"}, "k", "l", "m"), []int{4, 25, 90}},
+		{"1000", turns(running, "k", "l", "m"), []int{25}},
+		{"9", turns(running, "k", "l"), []int{25}},
+		{"10", turns(starts, "k", "l"), []int{25}},
+		{"1000", of(running, "k", "l", "m"), []int{4, 90}},
+		{"30", of(running, "k", "l", "m"), []int{25}},
+		{"5", of(here, "k", "l"), []int{25}},
+		{"10", of(startsHere, "k", "l"), []int{25}},
+		{"8", slices.Insert(of(running, "k", "l"), 1, NewLane("low", keyed(running, "k"), keyed(Limit{Kind: LimitNone, Name: "Mail"}, "x"))), []int{25}},
+		{"1000", of(running, "k", "l", "m"), []int{2, 3}}, // by take.lua
 	}
 	for _, state := range states {
 		t.Run(state.name, func(t *testing.T) {
 			t.Parallel()
-			for number, limit := range limits {
-				for _, n := range []int{1, 3, 25} {
+			for i, c := range cases {
+				for _, n := range c.sizes {
 					type outcome struct {
-						Out                          Exchanged
-						Err, Stats, Type             string
-						Record, Lane, Holders, Lanes []string
+						Out                  Exchanged
+						Err, Stats           string
+						Record, Turns, Types []string
+						Lanes, Holders       [][]string
 					}
 					var outcomes [2]outcome
 					for way := range outcomes {
 						w := newWire(t)
-						for _, known := range []*Script{takeScript, takeOne, exchangeScript, exchangeEnds.with(nil)} {
+						for _, known := range []*Script{takeScript, takeOwn, exchangeScript, exchangeEnds.with(nil)} {
 							w.do("SCRIPT", "LOAD", known.Text())
 						}
-						lane := NewLane("low", limit)
-						w.do("HSET", w.s.limits(), limit.Spec(), number)
-						w.push("low", names("a", 100)...)
-						w.sort("low", func(string) Lane { return lane })
+						lane := c.lanes[len(c.lanes)-1] // that of most jobs
+						for _, limit := range lane.Limits() {
+							w.do("HSET", w.s.limits(), limit.Spec(), c.number)
+						}
+						w.push("low", names("a", 200)...)
+						nth := 0
+						w.sort("low", func(string) Lane {
+							nth++
+							if n := nth / 7; n < len(c.lanes) && nth%7 > n {
+								return c.lanes[n]
+							}
+							return lane
+						})
 						m := w.enter("p")
 						m.last = 99
 						take := func() *Take {
-							x := &Take{Want: n, Ahead: n / 2, Lanes: []Lane{lane}, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}, Heads: 3}
+							x := &Take{Want: n, Ahead: n / 2, Lanes: c.lanes, Look: []Look{{lane.Lanes(), 10}}, Queues: []string{"low"}, Heads: 3}
 							if way == 1 {
 								x.Queues = append(x.Queues, "none")
 							}
@@ -120,27 +173,27 @@ func TestTakeOneAsTakeMany(t *testing.T) {
 						if n == 1 && w.server.Text(t, "TYPE", w.s.lane(lane)) != "list" {
 							o.Out.Broken = nil // where one job is wanted, take.lua first looks only whether the list is there
 						}
-						key := w.s.limitKey(limit, "p")
-						for _, of := range []struct {
-							key, kind string
-							into      *[]string
-							list      []any
-						}{
-							{w.s.inflight("p"), "hash", &o.Record, []any{"HGETALL"}}, {w.s.lane(lane), "list", &o.Lane, []any{"LRANGE", 0, -1}},
-							{key, "set", &o.Holders, []any{"SMEMBERS"}}, {w.s.turns(lane.Lanes()), "zset", &o.Lanes, []any{"ZRANGE", 0, -1}},
-						} {
-							if w.server.Text(t, "TYPE", of.key) == of.kind {
-								*of.into = sorted(w.server.List(t, of.list[0].(string), append([]any{of.key}, of.list[1:]...)...))
+						read := func(key, kind, command string, args ...any) []string {
+							if w.server.Text(t, "TYPE", key) != kind {
+								return nil
 							}
+							return w.server.List(t, command, append([]any{key}, args...)...)
 						}
-						o.Type = w.server.Text(t, "TYPE", key)
+						o.Record = sorted(read(w.s.inflight("p"), "hash", "HGETALL"))
+						o.Turns = read(w.s.turns(lane.Lanes()), "zset", "ZRANGE", 0, -1)
+						for _, lane := range c.lanes {
+							key := w.limitOf(lane)
+							o.Lanes = append(o.Lanes, read(w.s.lane(lane), "list", "LRANGE", 0, -1))
+							o.Holders = append(o.Holders, sorted(read(key, "set", "SMEMBERS")))
+							o.Types = append(o.Types, w.server.Text(t, "TYPE", key))
+						}
 						if w.server.Text(t, "TYPE", w.s.stat("processed")) == "string" {
 							o.Stats = fmt.Sprint(w.stats())
 						}
 						outcomes[way] = o
 					}
 					if diff := cmp.Diff(outcomes[1], outcomes[0], cmp.AllowUnexported(Lane{})); diff != "" {
-						t.Errorf("%s %q, %d jobs (-long way +short way):\n%s", limit, number, n, diff)
+						t.Errorf("case %d, %d jobs (-long way +short way):\n%s", i, n, diff)
 					}
 				}
 			}
@@ -148,8 +201,16 @@ func TestTakeOneAsTakeMany(t *testing.T) {
 	}
 }
 
+// limitOf returns the key at which jobs of a lane are counted; of a lane without a limit it is any.
+func (w *wire) limitOf(lane Lane) string {
+	if limits := lane.Limits(); len(limits) > 0 {
+		return w.s.limitKey(limits[0], "p")
+	}
+	return w.s.slots("none")
+}
+
 // A server that does not know the scripts refuses the end of a job whose slot is not where it should be, and keeps the job.
-func TestTakeOneRefusesAnEnd(t *testing.T) {
+func TestTakeOwnRefusesAnEnd(t *testing.T) {
 	t.Parallel()
 	w := newWire(t)
 	limit := Limit{Kind: LimitRunning, Name: "Mail"}
