@@ -27,7 +27,8 @@ try() {
 scripts=internal/resque/scripts
 # The record in Redis misses the jobs that a process has reserved.
 try inflight ./internal/resque 'TestReserve|TestStates' \
-	$scripts/exchange.lua "s/^  if count > 0 then redis.call('HSET', record.*//"
+	$scripts/exchange.lua "s/^  if count > 0 then redis.call('HSET', record.*//" \
+	$scripts/briefqueues.lua "s/^if filled > 0 then call('HSET', record.*//"
 # Reapers trust the leases of others although the fleet was silent for a while.
 try gap ./internal/resque TestDead \
 	$scripts/renew.lua "s/ or now - last > tonumber(ARGV\[3\])//; s/, 'PX', ARGV\[3\])/)/"

@@ -380,8 +380,8 @@ func (s Store) endedArgs(x *Exchange, script string) []any {
 // script is the exchange's, with the verbs that it uses.
 func (x *Exchange) script() *Script {
 	switch {
-	case x.brief:
-		return briefScript
+	case x.brief != nil:
+		return x.brief
 	case x.sits():
 		return seatedScript
 	case len(x.parted.groups) == 0:

@@ -267,6 +267,7 @@ func TestEndsFreeLocksOfManyJobs(t *testing.T) {
 	ended[3].Effects = []Effect{w.s.Release("of another", "id3")}
 	w.spoil(w.s.KeyOfLock("1"))
 	w.do("CONFIG", "RESETSTAT")
+	w.s.exchangeKeys("p").briefs.rest = 1 // by exchange.lua, whose ends these are
 	out := m.turn(Exchange{Ended: ended})
 	w.same("refused", []string{"2 " + w.s.KeyOfLock("1") + " false"}, refused(out.Refused))
 	w.same("locks", []any{int64(0), int64(1), int64(1)}, []any{

@@ -50,8 +50,8 @@ type Exchange struct {
 	Done []int64 // and have no effects
 	Asks []Ask
 
-	brief bool // Send has sent it to brief.lua
-	alone bool // Send has sent it to take.lua or takeown.lua alone
+	brief *Script // to which Send has sent it; nil: it has not gone by a short script
+	alone bool    // Send has sent it to take.lua or takeown.lua alone
 
 	// Ended is committed before jobs are reserved. If one has a guard, or pushes its own job's bytes, all go by a script
 	// of their own; if Redis did not know that script, it runs last, and the answer is Late. Jobs that go back to
@@ -140,7 +140,7 @@ func (s Store) Send(c redis.Conn, x *Exchange) error {
 		return err
 	}
 	s.shorten(x)
-	if x.alone {
+	if x.alone || x.brief != nil {
 		x.parted = parted{}
 	} else {
 		x.parted.part(x.Ended)
@@ -187,7 +187,7 @@ func (s Store) sendExchange(c redis.Conn, x *Exchange, eval, script string) erro
 			return err
 		}
 	}
-	if x.brief {
+	if x.brief != nil {
 		return c.Send(eval, s.briefArgs(x, script)...)
 	}
 	return c.Send(eval, s.exchangeArgs(x, script)...)
@@ -242,9 +242,10 @@ func (s Store) receiveCommit(c redis.Conn, x *Exchange) (Exchanged, error) {
 	if err != nil {
 		return Exchanged{}, err
 	}
-	if x.brief && reply == nil {
-		s.exchangeKeys(x.Process).briefs.rest.Store(detour)
-		x.brief = false
+	if x.brief != nil && reply == nil {
+		s.exchangeKeys(x.Process).briefs.refused()
+		x.brief = nil
+		x.parted.part(x.Ended)
 		return s.again(c, x, "EVALSHA", x.script().Hash())
 	}
 	return s.exchanged(x, reply)

@@ -44,12 +44,12 @@ func (e KeyError) Advice() string { return Explain(redis.Error(e.Reason)).Error(
 
 // exchanged reads the answer of the script by which the exchange went.
 func (s Store) exchanged(x *Exchange, reply any) (out Exchanged, err error) {
-	if x.brief {
+	if x.brief != nil {
 		out, err = s.exchangedBriefly(x, reply)
 	} else {
 		out, err = s.exchangedInFull(x, reply)
 	}
-	s.exchangeKeys(x.Process).briefs.learn(out.Jobs)
+	s.exchangeKeys(x.Process).briefs.learn(s, x, &out)
 	return out, err
 }
 

@@ -13,11 +13,8 @@ type exchangeKeys struct {
 
 // exchangeArgv is the memory of an exchange's values before they are behind the keys. It is used again.
 type exchangeArgv struct {
-	argv []any
-
-	queue       string // that a brief exchange asked last
-	key, prefix any    // of that queue; nil: none was asked
-	tickets     [2 * MaxExchangeJobs]any
+	argv    []any
+	tickets [2 * MaxExchangeJobs]any
 }
 
 // ticket is a ticket as an argument. A ticket that is given out comes again when it is done, and then costs no allocation.

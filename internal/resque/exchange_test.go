@@ -65,15 +65,21 @@ func TestTicketsRise(t *testing.T) {
 	w.same("record", []string{"3 a a3", "4 a a4", fmt.Sprint(1<<52+1, " a a5"), fmt.Sprint(1<<52+2, " a a6")}, w.record("p"))
 }
 
+// ways are exchanges that go by a short script where they can, and ones that go by exchange.lua.
+var ways = map[string]int{"short way": 0, "long way": 1 << 20}
+
 // Of many jobs, tickets are written in another way. Wherever they begin, the record has those that the answer has.
 func TestTicketsOfManyJobs(t *testing.T) {
 	t.Parallel()
-	for _, last := range []int64{0, 3, 8, 9, 10, 89, 99, 995, 1<<31 - 7, 1<<52 - 5} {
+	for n, last := range []int64{0, 3, 8, 9, 10, 89, 99, 995, 1<<31 - 7, 1<<52 - 5, 0, 9, 99, 1<<52 - 5} {
 		w := newWire(t)
 		w.push("a", names("a", 12)...)
 		w.push("b", names("b", 11)...)
 		m := w.enter("p")
 		m.last = last
+		if n < 10 {
+			w.s.exchangeKeys("p").briefs.rest = ways["long way"]
+		}
 		jobs := m.turn(Exchange{Want: 23, Asks: asks("a", "b")}).Jobs
 		for i, j := range jobs {
 			w.same("ticket", last+int64(i)+1, j.Ticket)
@@ -120,21 +126,25 @@ func TestReserveLimits(t *testing.T) {
 		{"jobs", names("a", 600), []int{MaxExchangeJobs, 88, 0}},
 		{"bytes", slices.Repeat([]string{mega}, 6), []int{4, 2, 0}},
 		{"one payload larger than the limit", []string{strings.Repeat(mega, 6), "a", "b"}, []int{1, 2, 0}},
+		{"empty ones before large ones", append(make([]string, 85), slices.Repeat([]string{mega[:1<<17]}, 100)...), []int{117, 32, 32, 4, 0}},
 		{"small ones before large ones", append(names("a", 85), slices.Repeat([]string{mega[:1<<16]}, 300)...), []int{149, 64, 64, 64, 44, 0}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWire(t)
-			w.push("a", tt.payloads...)
-			m := w.enter("p")
-			var got []int
-			for range tt.want {
-				got = append(got, len(m.turn(Exchange{Want: MaxExchangeJobs, Asks: asks("a")}).Jobs))
-			}
-			w.same("jobs an exchange", tt.want, got)
-			w.same("record", len(tt.payloads), len(w.record("p")))
-		})
+		for way, rest := range ways {
+			t.Run(tt.name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				w := newWire(t)
+				w.push("a", tt.payloads...)
+				m := w.enter("p")
+				w.s.exchangeKeys("p").briefs.rest = rest
+				var got []int
+				for range tt.want {
+					got = append(got, len(m.turn(Exchange{Want: MaxExchangeJobs, Asks: asks("a")}).Jobs))
+				}
+				w.same("jobs an exchange", tt.want, got)
+				w.same("record", len(tt.payloads), len(w.record("p")))
+			})
+		}
 	}
 }
 

@@ -128,6 +128,7 @@ func (r *run) draw(t *rapid.T, which func(*modelProc) bool) *modelProc {
 func (r *run) exchange(t *rapid.T) {
 	p := r.draw(t, func(p *modelProc) bool { return !p.killed })
 	x, how := r.compose(t, p)
+	r.w.s.exchangeKeys(p.id).briefs.rest = rapid.IntRange(0, 1).Draw(t, "by exchange.lua")
 	r.w.do("SCRIPT", "LOAD", commitScript.plain.Text()) // if Redis does not know it, it comes second
 	if p.left {
 		if _, err := r.send(x); !errors.Is(err, ErrReaped) {

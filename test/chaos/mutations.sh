@@ -28,7 +28,8 @@ try gap-sleep redis-sleep $scripts/renew.lua "$no_gap"
 try gap-pause client-pause $scripts/renew.lua "$no_gap"
 try gap-suspend suspend $scripts/renew.lua "$no_gap"
 # A script accepts the calls of an epoch that is over.
-try epoch-exchange late $scripts/exchange.lua "$any_epoch"
+try epoch-exchange late $scripts/exchange.lua "$any_epoch" \
+	$scripts/parts/unlocking.lua "s/call('HGET', KEYS\[2\], 'epoch') ~= argv\[2\] or //"
 try epoch-commit late $scripts/commit.lua "$any_epoch"
 try epoch-take late $scripts/take.lua "$any_epoch"
 # A process that was found dead commits all the same.

@@ -140,7 +140,7 @@ func (a *arena) loadScripts() map[string]string {
 func countedAs(name string) string {
 	name, _, _ = strings.Cut(name, "+")
 	switch name {
-	case "brief":
+	case "brief", "briefqueues":
 		return "exchange"
 	case "takeown":
 		return "take"
