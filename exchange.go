@@ -111,11 +111,11 @@ func (p *poller) mayReserve() bool {
 	return p.stage == working && p.held == 0 && !p.fenced && !p.record.Full()
 }
 
-// requeue returns prefetched jobs that may not wait here: the process pauses or stops, or the
-// workers turned out to be slow.
+// requeue returns prefetched jobs and suspects that may not wait here: the process pauses or stops, or the workers turned out to be slow.
 func (p *poller) requeue(now time.Time, paused bool) {
+	leave := p.record.SuspectsLeave(p.slots.Busy() < p.share.Slots(), p.Clock)
 	switch stop := p.stage > working || paused || p.held != 0; {
-	case stop:
+	case stop, !leave.IsZero() && !now.Before(leave):
 		p.record.Requeue(true)
 	case p.record.Ahead() == 0 || p.slots.Busy() < p.share.Slots():
 	case p.pace.Waited(now, p.record.AheadSince()):

@@ -206,8 +206,7 @@ func (p *poller) admitted(t *inflight.Task) {
 	}
 }
 
-// yields is how often the poller lets workers run before it goes to Redis. A turn of the scheduler
-// costs a fraction of a microsecond, the way to Redis at least ten.
+// yields is how often the poller lets workers run before it goes to Redis. A turn of the scheduler costs a fraction of a microsecond, the way to Redis at least ten.
 const yields = 4
 
 // run is the poller's loop. It ends after quit, or when there are no more jobs and the settings ask
@@ -383,6 +382,7 @@ func (p *poller) wakeAt() time.Time {
 	if since := p.record.AheadSince(); busy && !since.IsZero() {
 		sooner(since.Add(p.pace.Patience()))
 	}
+	sooner(p.record.SuspectsLeave(!busy, p.Clock))
 	return at
 }
 

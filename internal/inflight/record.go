@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/fleet"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
@@ -184,6 +185,10 @@ func (r *Record) Recorded(x *resque.Exchange, now time.Time) {
 
 // SuspectWaits reports whether a suspect waits for nothing but a worker.
 func (r *Record) SuspectWaits() bool { return r.suspects.ready() }
+
+// SuspectsLeave returns when suspects that wait for their trials are to go back to their queues, since no worker has been free for so
+// long; zero if none waits, or a worker is free. The clock is asked only where that begins.
+func (r *Record) SuspectsLeave(free bool, c clock.Clock) time.Time { return r.suspects.leave(free, c) }
 
 // Trial returns when the trial under way is over; zero if there is none.
 func (r *Record) Trial() time.Time { return r.suspects.over() }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/resque"
 )
 
@@ -17,6 +18,7 @@ type suspects struct {
 	trial    *Task     // on trial
 	until    time.Time // when that trial is over
 	past     []*Task   // run on after their trials
+	stuck    time.Time // since when some of waiting wait and no worker is free; zero: none does
 	recorded string    // what the record says of them
 	upTo     int64     // the record says this ticket, and all before it, may be with workers
 }
@@ -71,6 +73,21 @@ func (s *suspects) ended(t *Task) {
 
 // waits reports whether the job waits for its trial.
 func (s *suspects) waits(t *Task) bool { return s.chosen == t || slices.Contains(s.waiting, t) }
+
+// suspectPatience is how long suspects wait for their trials while no worker is free. While a long trial is under way a process takes them
+// again as soon as a worker is free, so it is much longer than a job that is only prefetched may wait.
+const suspectPatience = time.Second
+
+func (s *suspects) leave(free bool, c clock.Clock) time.Time {
+	switch {
+	case free || len(s.waiting) == 0:
+		s.stuck = time.Time{}
+		return s.stuck
+	case s.stuck.IsZero():
+		s.stuck = c.Now()
+	}
+	return s.stuck.Add(suspectPatience)
+}
 
 // giveUp returns the suspects that no worker has, and forgets them.
 func (s *suspects) giveUp() []*Task {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goworker/goworker/internal/clock"
 	"github.com/goworker/goworker/internal/outcome"
 	"github.com/goworker/goworker/internal/resque"
 )
@@ -104,4 +105,36 @@ func TestSuspectsTakeTurns(t *testing.T) {
 	if want := []int64{1, 3, 2, 0}; len(order) != 4 || order[0] != want[0] || order[1] != want[1] || order[2] != want[2] || order[3] != want[3] {
 		t.Errorf("the suspects started in the order %v, want %v", order, want)
 	}
+}
+
+// stands is a clock that a test sets.
+type stands struct {
+	clock.Clock
+	now time.Time
+}
+
+func (s *stands) Now() time.Time { return s.now }
+
+// Suspects that wait for their trials leave once no worker has been free for a while.
+func TestSuspectsLeave(t *testing.T) {
+	t.Parallel()
+	var s suspects
+	c := &stands{now: time.Now()}
+	leave := func(what string, free bool, want time.Time) {
+		t.Helper()
+		if got := s.leave(free, c); !got.Equal(want) {
+			t.Errorf("%s: they leave at %v, want %v", what, got, want)
+		}
+	}
+	leave("none waits", false, time.Time{})
+	s.add(&Task{deaths: &resque.Deaths{Count: 1}})
+	leave("a worker is free", true, time.Time{})
+	leave("no worker is free", false, c.now.Add(suspectPatience))
+	began := c.now
+	c.now = c.now.Add(suspectPatience)
+	leave("it is so still", false, began.Add(suspectPatience))
+	leave("a worker was free", true, time.Time{})
+	leave("no worker is free again", false, c.now.Add(suspectPatience))
+	s.giveUp()
+	leave("they have left", false, time.Time{})
 }
