@@ -39,6 +39,11 @@ func newPair(t *testing.T, register func(*daemontest.Bundle), change ...func(*go
 		register(p.Bundle)
 		register(p.other)
 	}
+	t.Cleanup(func() {
+		if t.Failed() { // what is awaited says the log of the first one
+			t.Log("the other daemon:", p.other.Log.Text())
+		}
+	})
 	return p
 }
 

@@ -305,7 +305,11 @@ func (f *flow) running() (n int) {
 // A workflow that has failed drops what is queued, and lets run what runs, unless it cancels that too.
 func TestFailedSteps(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	processes := 0
+	f := newFlow(t, func(s *goworker.WorkerSettings) {
+		processes++
+		s.QueuesString = fmt.Sprintf("work,own%d", processes)
+	})
 	f.run()
 	for name, cancels := range map[string]bool{"a": false, "b": true} {
 		var opts []goworker.WorkflowOption
@@ -316,6 +320,11 @@ func TestFailedSteps(t *testing.T) {
 		f.Eventually("one runs", func() bool { return f.starts(name) == 1 })
 		f.Redis.Do(t, "LMOVE", "resque:queue:held", "resque:queue:work", "RIGHT", "LEFT") // Lucky
 		f.ends(id, "failed")
+		for n := range processes { // one that has not heard of the failure would run the step
+			own := fmt.Sprintf("%s%d", name, n+1)
+			f.PushTo(fmt.Sprintf("own%d", n+1), daemontest.Job("Mark", own))
+			f.Eventually("process "+own+" has heard what was before this job", func() bool { return f.starts(own) == 1 })
+		}
 		f.Redis.Do(t, "LMOVE", "resque:queue:held", "resque:queue:work", "RIGHT", "LEFT")
 		want := "sxf"
 		if cancels {
