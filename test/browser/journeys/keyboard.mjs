@@ -29,9 +29,17 @@ export default async function () {
   await page.keyboard.press("Control+k");
   await page.getByRole("dialog", { name: "Search or jump" }).waitFor();
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog", { name: "Search or jump" }).waitFor({ state: "hidden" });
   const was = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await page.locator("body").press("t");
   await page.waitForFunction(was => getComputedStyle(document.body).backgroundColor !== was, was);
+  await page.evaluate(() => { // a key that comes before the browser takes the focus from the field of a closed dialog
+    const dialog = document.querySelector("#palette");
+    dialog.showModal();
+    dialog.close();
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "t", bubbles: true }));
+  });
+  await page.waitForFunction(was => getComputedStyle(document.body).backgroundColor === was, was);
   const button = page.getByRole("link", { name: "Pause archive", exact: true });
   for (let n = 0; n < 80 && !await button.evaluate(b => b === document.activeElement); n++) await page.keyboard.press("Tab");
   const ring = await button.evaluate(b => ({ here: b === document.activeElement, width: getComputedStyle(b).outlineWidth }));

@@ -386,7 +386,8 @@
     const selector = '[data-key="' + letter + '"]', row = current();
     return $(".sel.on " + selector) || row && $(selector, row) || all(selector).find(e => !e.closest("tr, dialog, .sel"));
   }
-  const typing = e => e.isContentEditable || /^(TEXTAREA|SELECT)$/.test(e.tagName) || e.tagName === "INPUT" && !/^(checkbox|radio|button|submit)$/.test(e.type);
+  const texts = e => e.isContentEditable || /^(TEXTAREA|SELECT)$/.test(e.tagName) || e.tagName === "INPUT" && !/^(checkbox|radio|button|submit)$/.test(e.type);
+  const typing = e => texts(e) && e.getClientRects().length > 0; // the field of a dialog that has closed keeps the focus until the next frame
 
   on("keydown", e => {
     if ((e.ctrlKey || e.metaKey) && !e.altKey && e.key.toLowerCase() === "k" && $("#palette")) { e.preventDefault(); openDialog("palette"); return }
