@@ -111,7 +111,8 @@ func (p *poller) mayReserve() bool {
 	return p.stage == working && p.held == 0 && !p.fenced && !p.record.Full()
 }
 
-// requeue returns prefetched jobs and suspects that may not wait here: the process pauses or stops, or the workers turned out to be slow.
+// requeue returns prefetched jobs and suspects that may not wait here: the process pauses or stops, or the
+// workers turned out to be slow.
 func (p *poller) requeue(now time.Time, paused bool) {
 	leave := p.record.SuspectsLeave(p.slots.Busy() < p.share.Slots(), p.Clock)
 	switch stop := p.stage > working || paused || p.held != 0; {
@@ -212,8 +213,7 @@ func (p *poller) receive(r resque.Exchanged, now time.Time) {
 	p.record.Received(r.Jobs, deaths, err != nil, now)
 }
 
-// complain logs that Redis refused a key or that a key is wrong, once for each key and
-// reason.
+// complain logs that Redis refused a key or that a key is wrong, once for each key and reason.
 func (p *poller) complain(e resque.KeyError) {
 	p.Meter.Failed(redis.Error(e.Reason))
 	p.sayOnce(e.Key, "Redis refuses a key; the others go on", "key", e.Key, "error", e.Advice())

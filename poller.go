@@ -97,8 +97,7 @@ type lease interface {
 	RegisterAgain()
 }
 
-// source decides which queues and lanes the poller asks for jobs. The poller's
-// goroutine calls it.
+// source decides which queues and lanes the poller asks for jobs. The poller's goroutine calls it.
 type source interface {
 	// Tick is called each turn, before the others. It acts on times that have come, and reports
 	// whether the fleet is paused, as far as is known.
@@ -206,7 +205,8 @@ func (p *poller) admitted(t *inflight.Task) {
 	}
 }
 
-// yields is how often the poller lets workers run before it goes to Redis. A turn of the scheduler costs a fraction of a microsecond, the way to Redis at least ten.
+// yields is how often the poller lets workers run before it goes to Redis. A turn of the scheduler
+// costs a fraction of a microsecond, the way to Redis at least ten.
 const yields = 4
 
 // run is the poller's loop. It ends after quit, or when there are no more jobs and the settings ask

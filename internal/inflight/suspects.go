@@ -78,6 +78,7 @@ func (s *suspects) waits(t *Task) bool { return s.chosen == t || slices.Contains
 // again as soon as a worker is free, so it is much longer than a job that is only prefetched may wait.
 const suspectPatience = time.Second
 
+// leave returns when the waiting ones are to go back, as Record.SuspectsLeave says.
 func (s *suspects) leave(free bool, c clock.Clock) time.Time {
 	switch {
 	case free || len(s.waiting) == 0:
