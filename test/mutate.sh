@@ -23,17 +23,19 @@ mutate() {
 	name=$1
 	shift
 	wanted "$name" || return 1
-	rm -rf "$copy"/*
-	git ls-files -co --exclude-standard | tar cf - --ignore-failed-read -T - 2>/dev/null | tar xf - -C "$copy"
+	if [ -z "$dry" ]; then
+		rm -rf "$copy"/*
+		git ls-files -co --exclude-standard | tar cf - --ignore-failed-read -T - 2>/dev/null | tar xf - -C "$copy"
+	fi
 	while [ $# -gt 0 ]; do
-		sed "$2" "$1" >"$copy/$1"
-		if cmp -s "$1" "$copy/$1"; then
+		if sed "$2" "$1" | cmp -s "$1" -; then
 			fault "nothing in $1 matches; mend this script"
 			return 1
 		fi
+		[ -n "$dry" ] || sed "$2" "$1" >"$copy/$1"
 		shift 2
 	done
-	[ -z "$dry" ] || echo "$name: changes the copy"
+	[ -z "$dry" ] || echo "$name: changes its files"
 	[ -z "$dry" ]
 }
 

@@ -31,7 +31,7 @@ try gap-suspend suspend $scripts/renew.lua "$no_gap"
 try epoch-exchange late $scripts/exchange.lua "$any_epoch" \
 	$scripts/parts/unlocking.lua "s/call('HGET', KEYS\[2\], 'epoch') ~= argv\[2\] or //"
 try epoch-commit late $scripts/commit.lua "$any_epoch"
-try epoch-take late $scripts/take.lua "$any_epoch"
+try epoch-take late $scripts/parts/taking.lua "s/^if epoch ~= ARGV\[2\] then /if not epoch then /"
 # A process that was found dead commits all the same.
 try zombie-exchange late $scripts/exchange.lua "$zombie"
 try zombie-commit late $scripts/commit.lua "$zombie_commit"

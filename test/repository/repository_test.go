@@ -40,3 +40,19 @@ func TestTrackedFilesAreSmall(t *testing.T) {
 		}
 	}
 }
+
+// Each mutation of make mutations and make chaos-mutations still changes the files that it names. One that does not proves nothing, and only
+// a run of all mutations, which takes half an hour, would show it.
+func TestMutationsMatch(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
+		t.Skip("the sources are no clone of the repository:", err)
+	}
+	for _, script := range []string{"test/mutations.sh", "test/chaos/mutations.sh"} {
+		out, err := exec.Command("sh", filepath.Join(root, script), "-n").CombinedOutput()
+		if err != nil {
+			t.Errorf("%s -n: %v\n%s", script, err, out)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 	"github.com/goworker/goworker/internal/playtest"
 )
 
-var flags = playtest.NewFlags("TestWorkflows", 23)
+var flags = playtest.NewFlags("TestWorkflows", 4)
 
 // Limits of a history: its steps before all ends well, and the steps of its workflow.
 const (
