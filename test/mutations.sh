@@ -29,6 +29,11 @@ scripts=internal/resque/scripts
 try inflight ./internal/resque 'TestReserve|TestStates' \
 	$scripts/exchange.lua "s/^  if count > 0 then redis.call('HSET', record.*//" \
 	$scripts/briefqueues.lua "s/^if filled > 0 then call('HSET', record.*//"
+# A commit of an epoch that is over, or of a process that was found dead, is heeded.
+try commit-epoch ./internal/resque TestCommitRefusedAsAWhole \
+	$scripts/commit.lua 's/^  if epoch ~= ARGV\[2\] then/  if not epoch then/'
+try commit-zombie ./internal/resque TestCommitRefusedAsAWhole \
+	$scripts/commit.lua 's/^  if epoch ~= \(ARGV\[2\]\) then \(.*\)$/  if not strict and epoch ~= \1 then \2\n  strict = false/'
 # Reapers trust the leases of others although the fleet was silent for a while.
 try gap ./internal/resque TestDead \
 	$scripts/renew.lua "s/ or now - last > tonumber(ARGV\[3\])//; s/, 'PX', ARGV\[3\])/)/"
@@ -414,7 +419,7 @@ try control-address ./control TestPing \
 try control-level ./control TestOwnVerbs \
 	internal/control/obey.go 's/case v.Level == Full \&\& c.full != nil:/case v.Level > Full \&\& c.full != nil:/'
 # The pause of a queue lasts until the keeper ends it.
-try rule-pause-end ./control TestTimedPause \
+try rule-pause-end ./internal/lanes TestPauseEndsAtItsTime \
 	internal/lanes/lanes.go 's/return paused \&\& !l.classes.PauseOver(name)/return paused/'
 # The keeper leaves rules that have ended.
 try rule-keeper ./control TestTimedPause \

@@ -52,6 +52,30 @@ func works(names ...string) (all []queues.Queue) {
 	return all
 }
 
+// timed are classes in a fleet whose pauses are over when a test says so.
+type timed struct {
+	classes
+	over *bool
+}
+
+func (t timed) PauseOver(string) bool { return *t.over }
+
+// A pause ends at its time, though the fleet still lists the queue as paused.
+func TestPauseEndsAtItsTime(t *testing.T) {
+	t.Parallel()
+	over := false
+	l := New(part.Base{Log: slog.New(slog.DiscardHandler), Clock: clock.System}, timed{over: &over}, func(f func()) { f() }, func() {})
+	l.Work(works("work"))
+	l.agree(&resque.Policy{Paused: []string{"work"}})
+	if l.Tick(time.Now()); !l.Paused("work") {
+		t.Error("the queue is not paused")
+	}
+	over = true
+	if !l.Tick(time.Now()) || l.Paused("work") {
+		t.Error("the queue is still paused, or the poller does not ask it")
+	}
+}
+
 // A time that has come while the poller was busy is acted on in its next turn.
 func TestLanesForgetNoTime(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,6 @@ try() {
 scripts=internal/resque/scripts
 any_epoch='s/^\( *\)if epoch ~= ARGV\[[12]\] then/\1if not epoch then/'
 zombie='s/^if epoch ~= \(ARGV\[[12]\]\) then \(.*\)$/if not reaped and epoch ~= \1 then \2\nreaped = false/'
-zombie_commit='s/^  if epoch ~= \(ARGV\[2\]\) then \(.*\)$/  if not strict and epoch ~= \1 then \2\n  strict = false/'
 no_gap="s/ or now - last > tonumber(ARGV\[3\])//; s/, 'PX', ARGV\[3\])/)/"
 
 # Reapers trust the fleet's pulse across a gap.
@@ -30,9 +29,7 @@ try gap-suspend suspend $scripts/renew.lua "$no_gap"
 # A script accepts the calls of an epoch that is over.
 try epoch-exchange late $scripts/exchange.lua "$any_epoch" \
 	$scripts/parts/unlocking.lua "s/call('HGET', KEYS\[2\], 'epoch') ~= argv\[2\] or //"
-try epoch-commit late $scripts/commit.lua "$any_epoch"
 try epoch-take late $scripts/parts/taking.lua "s/^if epoch ~= ARGV\[2\] then /if not epoch then /"
 # A process that was found dead commits all the same.
 try zombie-exchange late $scripts/exchange.lua "$zombie"
-try zombie-commit late $scripts/commit.lua "$zombie_commit"
 finish
