@@ -131,13 +131,13 @@ chaos: deps ## attack processes and servers, count every job; DURATION=1h, KILLS
 	cd test/chaos && go run . $(if $(KILLS)$(JOBS),-faults=kill -workers=10) $(KILLS:%=-kills=%) $(JOBS:%=-jobs=%) \
 		$(DURATION:%=-duration=%) $(CHAOS)
 
-chaos-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 12 minutes
+chaos-mutations: deps ## take protections out of a copy, one at a time, and expect chaos to find each; 7 minutes
 	test/chaos/mutations.sh $(MUTATIONS)
 
 lmstfy: deps ## hold the HTTP API to lmstfy itself: its answers and its client's tests; needs the network, 2 minutes
 	test/lmstfy.sh
 
-mutations: deps ## break things on purpose in a copy, one at a time, and expect a test to fall for each; 10 minutes
+mutations: deps ## break things on purpose in a copy, one at a time, and expect a test to fall for each; 40 minutes
 	test/mutations.sh $(MUTATIONS)
 
 deps: $(NODE_MODULES) ## install what the tests need: redis-server, nginx, a C compiler, node-resque; curl, Ruby, PHP, Python for the docs

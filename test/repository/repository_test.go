@@ -42,7 +42,7 @@ func TestTrackedFilesAreSmall(t *testing.T) {
 }
 
 // Each mutation of make mutations and make chaos-mutations still changes the files that it names. One that does not proves nothing, and only
-// a run of all mutations, which takes half an hour, would show it.
+// a run of all mutations, which takes 40 minutes, would show it.
 func TestMutationsMatch(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
