@@ -46,6 +46,7 @@ func (f *fleet) daemon(name, queues string) *goworker.Daemon {
 	})
 	d.Register("ImportRow", func(row int, _ string) error { return fmt.Errorf("line %d: want 7 columns, got %d", row, row%5) })
 	d.Register("SyncCustomer", func(id int) error {
+		//lint:ignore ST1005 it reads as an error of net/http
 		return fmt.Errorf("Post \"https://crm.example.com/v2/customers/%d\": context deadline exceeded after 30.%ds", id, id%10)
 	})
 	d.Register("Webhook", func(int) error { return errors.New("503 Service Unavailable") }, goworker.Retry(8, goworker.Delays{time.Hour}))
