@@ -92,7 +92,7 @@ func TestLogJSONConcurrently(t *testing.T) {
 func TestWarnCostsWhatInfoDoes(t *testing.T) {
 	log, _ := New(slog.LevelInfo, "text", io.Discard)
 	cost := func(level slog.Level) float64 {
-		return testing.AllocsPerRun(100, func() { log.LogAttrs(t.Context(), level, "job", slog.String("class", "C")) })
+		return allocations(func() { log.LogAttrs(t.Context(), level, "job", slog.String("class", "C")) })
 	}
 	info := cost(slog.LevelInfo)
 	for _, level := range []slog.Level{slog.LevelWarn, slog.LevelError} {
