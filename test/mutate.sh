@@ -28,7 +28,7 @@ mutate() {
 		git ls-files -co --exclude-standard | tar cf - --ignore-failed-read -T - 2>/dev/null | tar xf - -C "$copy"
 	fi
 	while [ $# -gt 0 ]; do
-		if sed "$2" "$1" | cmp -s "$1" -; then
+		if [ ! -f "$1" ] || sed "$2" "$1" | cmp -s "$1" -; then
 			fault "nothing in $1 matches; mend this script"
 			return 1
 		fi
