@@ -276,7 +276,7 @@ const benchPayload = `{"class":"Hello","args":["world",12,true]}  `
 
 // drain runs a daemon until its queue is empty and returns how many exchanges it took. Every
 // job ends with the error given.
-func drain(ctx context.Context, tb testing.TB, workers, jobs int, lookAhead bool, failure error) (exchanges int) {
+func drain(tb testing.TB, workers, jobs int, lookAhead bool, failure error) (exchanges int) {
 	tb.Helper()
 	server := newScripted(tb, benchPayload, jobs)
 	d := goworker.New(goworker.WorkerSettings{
@@ -287,7 +287,7 @@ func drain(ctx context.Context, tb testing.TB, workers, jobs int, lookAhead bool
 	d.RegisterDialer("scripted", func(context.Context, string, goworker.DialOptions) (goworker.Dialer, error) { return server, nil })
 	var ran atomic.Int64
 	d.Register("Hello", func(_ context.Context, name string, n int, yes bool) error { ran.Add(1); return failure })
-	if err := d.Run(ctx); err != nil {
+	if err := d.Run(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 	if n := ran.Load(); n != int64(jobs) {
@@ -296,36 +296,19 @@ func drain(ctx context.Context, tb testing.TB, workers, jobs int, lookAhead bool
 	return server.exchanges
 }
 
-// ways are how jobs of a scripted Redis end, and whether they are reserved ahead. A failing job is committed with its failure record.
-var ways = []struct {
-	name    string
-	ahead   bool
-	failure error
-}{{"lockstep", false, nil}, {"ahead", true, nil}, {"failing", false, errors.New("no customer 12 in the table of customers")}}
-
-// A scripted Redis answers whatever script a daemon sends, or the benchmark would wait without end.
-func TestScriptedRedis(t *testing.T) {
-	t.Parallel()
-	for _, way := range ways {
-		for _, workers := range []int{1, 25} {
-			t.Run(fmt.Sprintf("%s/%d", way.name, workers), func(t *testing.T) {
-				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				drain(ctx, t, workers, 100, way.ahead, way.failure)
-			})
-		}
-	}
-}
-
 // BenchmarkDaemon is one job's whole way, reserved, run and committed, in a daemon on
-// a scripted Redis.
+// a scripted Redis. A failing job is committed with its failure record.
 func BenchmarkDaemon(b *testing.B) {
+	errFailing := errors.New("no customer 12 in the table of customers")
 	for _, workers := range []int{1, 25, 100} {
-		for _, way := range ways {
+		for _, way := range []struct {
+			name    string
+			ahead   bool
+			failure error
+		}{{"lockstep", false, nil}, {"ahead", true, nil}, {"failing", false, errFailing}} {
 			b.Run(fmt.Sprintf("%s/%d", way.name, workers), func(b *testing.B) {
 				b.ReportAllocs()
-				exchanges := drain(b.Context(), b, workers, b.N, way.ahead, way.failure)
+				exchanges := drain(b, workers, b.N, way.ahead, way.failure)
 				b.ReportMetric(float64(exchanges)/float64(b.N), "exchanges/op")
 			})
 		}
